@@ -44,7 +44,7 @@ pub struct AdviceQuery {
 /// The advice for one machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Advice {
-    /// For each load, company and size: the wait from which moving costs less.
+    /// The wait from which moving costs less than staying, for each load, company and size.
     pub rules: Vec<AdviceRule>,
     /// The cost of company to a job that stays on its CPU.
     pub isolation: Vec<Isolation>,
@@ -84,7 +84,7 @@ pub struct AdvisedMove {
     pub cost: CostEstimate,
     /// The absence after which the migration was measured, in microseconds; 0 if the thread moved immediately.
     pub length_us: f64,
-    /// Whether the thread was away in company for that long, so that `cost` is an upper bound for an immediate
+    /// Whether the thread was away in company for `length_us`, so that `cost` is an upper bound for an immediate
     /// migration.
     pub at_most: bool,
     /// The number of samples behind the cost: at this size, or the smaller number of the two neighbouring sizes.
@@ -93,7 +93,7 @@ pub struct AdvisedMove {
     pub replicates: Option<usize>,
     /// The expected wait from which the move costs less than staying, in microseconds.
     pub pays_from: CostEstimate,
-    /// The way in which that wait relates to the lengths of the measured preemptions.
+    /// The relation of the wait `pays_from` to the lengths of the measured preemptions.
     pub known_by: WaitOrigin,
 }
 
@@ -114,7 +114,8 @@ pub struct AdvisedWait {
 pub enum Preference {
     /// Every move surely costs more than staying.
     Stay,
-    /// Moving in this class surely costs less than staying, and does so from a shorter wait than in any other class.
+    /// A migration of this class surely costs less than staying, and from a shorter wait than a migration of any other
+    /// class.
     Move(Event),
     /// The samples do not decide.
     Unknown,

@@ -101,7 +101,7 @@ impl Quantity {
 pub struct Quantities {
     estimator: Estimator,
     file: String,
-    /// The number of replicates in the files before.
+    /// The number of replicates in the earlier files.
     first: u64,
     next: u64,
     packages: CpuGroups,
@@ -338,8 +338,8 @@ pub struct ResultComparison {
     pub lacking: Vec<Quantity>,
     /// The cells that the first and the second result could not measure, with the reasons.
     pub not_measured: [BTreeMap<String, BTreeSet<String>>; 2],
-    /// The probability that two equal results show nothing slower or faster, and the confidence of each single
-    /// interval.
+    /// The probability that the comparison of two equal results reports no slower or faster quantity, and the
+    /// confidence of each single interval.
     pub confidence: f64,
     /// The one-sided level at which the quantity with the smallest p-value is tested: half of 1 − `confidence`,
     /// divided among all quantities.
@@ -414,7 +414,7 @@ impl ResultComparison {
         self.gated().filter(|it| it.decided.is_mute())
     }
 
-    /// Returns the number of replicates with which each of these comparisons could fail.
+    /// Returns the number of replicates with which each undecided comparison that could not have failed could fail.
     pub fn replicates_to_fail(&self) -> u64 {
         let fewest = replicates_for(self.first_level);
         let needed = |it: &QuantityComparison| {
@@ -446,7 +446,8 @@ impl ResultComparison {
     }
 }
 
-/// Compares `b` with `a`. Two equal results show a slower or faster quantity with probability `alpha` at most.
+/// Compares `b` with `a`. A comparison of two equal results reports a slower or faster quantity with a probability of
+/// at most `alpha`.
 ///
 /// # Errors
 /// Returns [`BadInput`] if `alpha` is not a probability.

@@ -125,7 +125,7 @@ pub fn pin(moves: &[(u32, &str)]) -> Pin {
     answer.pin(&residences(), "a file", PinHost::default()).expect("the placement is kept")
 }
 
-/// Live samples compared with simulated ones, with all samples taken on the host as declared.
+/// A comparison of live samples with simulated samples; all live samples were taken on the host as declared.
 pub fn held_against(declared: &Platform, live: &[Sample], simulated: &[Sample]) -> HostSheet {
     sheet(declared, cells_of(declared, live, simulated, false))
 }

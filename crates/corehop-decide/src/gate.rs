@@ -132,12 +132,12 @@ pub(super) struct Evidence {
 /// The decision about one comparison, adjusted for all comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct GateDecision {
-    /// The p-values, adjusted over all comparisons; None with fewer than six replicates on a side.
+    /// The p-values, adjusted over all comparisons; `None` with fewer than six replicates on a side.
     pub p_values: Option<PValues>,
     /// The smallest p-value that these replicates allow; `None` with fewer than six replicates on a side.
     pub least_p_value: Option<f64>,
-    /// Whether the smallest possible p-value is at or below the level at which the first comparison is tested.
-    /// Otherwise the absence of a failure proves nothing.
+    /// Whether the smallest possible p-value is at or below the level at which the first comparison is tested. If the
+    /// smallest possible p-value is above that level, the absence of a failure proves nothing.
     pub could_have_failed: bool,
     /// Whether both sides are one measurement.
     #[serde(skip)]
@@ -164,8 +164,8 @@ pub(super) fn first_level(alpha: f64, comparisons: usize) -> f64 {
     alpha / 2.0 / comparisons.max(1) as f64
 }
 
-/// The outcomes of all comparisons together. If both results are equal, one of them is slower or faster with
-/// probability `alpha` at most.
+/// The outcomes of all comparisons together. If both results are equal, at least one comparison is slower or faster
+/// with a probability of at most `alpha`.
 pub(super) fn decide(all: &[Evidence], alpha: f64) -> Result<Vec<GateDecision>, BadInput> {
     let adjusted = |part: fn(&PValues) -> f64| {
         // A comparison without p-values is asked all the same.

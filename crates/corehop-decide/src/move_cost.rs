@@ -52,8 +52,8 @@ impl MoveCosts {
     /// The assumed costs for a host without fitted costs.
     pub const ASSUMED: Self = Self { same_cache: MoveCost::ASSUMED, across: MoveCost::ASSUMED };
 
-    /// Returns the cost on a host with `caches` last-level caches. If there are several, the target of a migration is
-    /// not known yet, so the higher of both costs counts.
+    /// Returns the cost on a host with `caches` last-level caches. If there are several caches, the target of a
+    /// migration is not known yet, so the higher of both costs counts.
     pub fn on(self, caches: usize) -> MoveCost {
         if caches < 2 || self.across.ns < self.same_cache.ns {
             self.same_cache

@@ -64,7 +64,8 @@ impl RunQuantity {
         }
     }
 
-    /// Whether the quantity is compared by ratio and not by difference. Other quantities may be 0.
+    /// Whether the quantity is compared by ratio and not by difference. Other quantities can be 0, so they have no
+    /// ratio.
     const fn by_ratio(self) -> bool {
         matches!(self, Self::WallTime | Self::CpuTime)
     }
@@ -229,7 +230,7 @@ fn signs(pairs: &[(f64, f64)], moved: impl Fn(f64) -> f64) -> BeyondShift {
 pub struct ArmEffects {
     /// The name of the arm, or of the second recording.
     pub name: String,
-    /// The quantities that are known in both.
+    /// The quantities that are known for both the arm and the baseline.
     pub effects: Vec<Effect>,
     /// The CPUs to which the arm's command failed to bind the program; `None` if the binding worked, or the command
     /// names no CPUs.
@@ -331,7 +332,7 @@ pub struct WallTimeGate {
     pub gate: Gate,
     /// The difference that does not matter, as a share.
     pub margin: f64,
-    /// The difference that does not matter in microseconds, used if it is larger.
+    /// The difference that does not matter in microseconds; the larger of both margins counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_us: Option<f64>,
     /// The number of blocks with which every arm could fail.

@@ -98,7 +98,7 @@ impl CostBounds {
         if is_all { self } else { Self { us: None, high_us: None, ..self } }
     }
 
-    /// The smallest range that contains both.
+    /// The smallest range that contains both costs.
     fn or(self, other: Self) -> Self {
         Self {
             us: self.us.filter(|_| self == other),
@@ -119,8 +119,8 @@ pub struct ClassCost {
     pub preempted: u64,
     /// The number of absences that were moves that the thread's affinity required.
     pub pinned: u64,
-    /// The number of absences that were brief preemptions that were counted but not recorded individually; each has the
-    /// mean length of its thread's brief preemptions.
+    /// The number of brief preemptions among the absences. The recording only counts brief preemptions, so each is
+    /// assumed to have the mean length of its thread's brief preemptions.
     pub brief: u64,
     /// The median length of the absences, in microseconds.
     pub median_length_us: f64,
@@ -438,8 +438,8 @@ impl<'a> Pricing<'a> {
         Ok(found)
     }
 
-    /// The cost of an event at one size. A table states a cost. A measured cost without an interval, from too few
-    /// samples, bounds nothing.
+    /// The cost of an event at one size. A cost from a table counts as exact. A measured cost without an interval, from
+    /// too few samples, bounds nothing.
     fn bounds_at(
         &self,
         selected: &Selected<'_>,

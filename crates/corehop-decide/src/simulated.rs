@@ -167,8 +167,8 @@ impl SimulationGrid {
         Ok(samples_of(&mut machine, &plan)?)
     }
 
-    /// Returns the saving from partitioning the last cache level into halves, for each preemption at the middle
-    /// length, by ways and by colours. If one of the two is impossible, the reason is returned.
+    /// Returns the saving from partitioning the last cache level into halves, for each preemption at the middle length,
+    /// by ways and by colours. If partitioning by ways or by colours is impossible, the reason is returned.
     ///
     /// # Errors
     /// Returns [`SimulationError`] if the unpartitioned machine cannot be simulated.

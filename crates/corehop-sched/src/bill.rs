@@ -41,7 +41,7 @@ use super::ranking::Ranking;
 use super::verdict::Charges;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Says, for each scheduler, which other jobs' delays a job may have to pay for.
+/// The jobs whose delays a job may have to pay for, under each scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Payer {
     /// A job pays nothing, because no job is preempted after it began, or because the test itself charges reloads.
@@ -153,8 +153,8 @@ impl Bill {
         group.iter().map(|&at| self.resumed[at]).collect()
     }
 
-    /// Returns the tasks of one CPU under fixed priorities, followed by the interrupts, and the delays that
-    /// preemptions within a busy window have still to be charged ([`Payer::Affected`]).
+    /// Returns the tasks of one CPU under fixed priorities with the interrupts after them, and the delays that are
+    /// still to be charged to preemptions within a busy window ([`Payer::Affected`]).
     pub fn priorities(&self, tasks: &[Task], resumed: &[Time]) -> (Vec<Task>, Vec<Time>) {
         let (paid, affected) = if self.own {
             (resumed.to_vec(), vec![Time::ZERO; resumed.len()])
@@ -207,8 +207,8 @@ fn later_deadline(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
     paid
 }
 
-/// For each task, the largest delay among tasks of lower priority. Tasks of equal priority count too: on several CPUs
-/// a job may keep waiting a job of equal priority that was released later and has already begun.
+/// For each task, the largest delay among tasks of lower priority. Tasks of equal priority count too: on several CPUs a
+/// job may delay a job of equal priority that was released later and has already begun.
 fn lower_priority(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
     let mut paid = vec![Time::ZERO; tasks.len()];
     let mut most = Time::ZERO;

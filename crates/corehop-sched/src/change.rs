@@ -37,8 +37,8 @@ pub struct SetChange {
     /// The changed set in the form that `check -o` writes, with its scheduler, priorities and CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<Value>,
-    /// For each task, the time for which the task continues to run after a more urgent job arrives, or which tasks
-    /// may preempt it.
+    /// The limit on the preemption of each task: the time for which the task continues to run after a more urgent job
+    /// arrives, or the tasks that may preempt it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<Treated>>,
 }

@@ -37,8 +37,8 @@ pub enum DelayCharge<'a> {
 #[expect(missing_debug_implementations, reason = "as for `Delay`")]
 pub struct ChargedSet<'a> {
     set: &'a TaskSet,
-    /// On a machine with CPUs of different speeds: the set as the slowest of its CPUs execute it, or why that set is
-    /// not known.
+    /// The set as the slowest of its CPUs execute it, or the reason why that set is not known; `None` if all CPUs have
+    /// equal speed or no platform is named.
     slowed: Option<Result<TaskSet, String>>,
     /// Whether tests run on the slowed set.
     slow: bool,
@@ -293,8 +293,8 @@ impl<'a> ChargedSet<'a> {
         self.bill(test).map(|(unit, bill, _)| (unit.0, Some(bill)))
     }
 
-    /// The system that a test receives: if a delay is charged, a test that charges no reloads may ignore the cache
-    /// blocks.
+    /// The system without the cache blocks, if a delay is charged and the test charges no reloads; otherwise the whole
+    /// system.
     fn seen_by<'s>(&self, test: &Test, system: System<'s>) -> System<'s> {
         let nothing = matches!(self.delay, DelayCharge::Nothing);
         System { cache: system.cache.filter(|_| test.reloads || nothing), ..system }
@@ -444,8 +444,8 @@ impl ChargedAnswer {
     }
 }
 
-/// Charges one value to each task before the test runs. If a test of several CPUs rejects that set, the test runs
-/// again with the value charged to each preempted job.
+/// Charges one value to each task before the test runs. If a test of several CPUs rejects the charged set, the test
+/// runs again with the value charged to each preempted job.
 fn one_value(test: &Test, system: System<'_>, unit: TimeUnit, bill: Bill) -> ChargedAnswer {
     let longer = longer_by_one_value(test, system, &bill);
     if longer.answer.verdict == Verdict::Unknown && test.charges_victims() {
@@ -488,7 +488,7 @@ fn asked(answer: TestAnswer, tasks: &[Task]) -> ChargedAnswer {
 pub(super) const AS_CHARGED: &str =
     "it rejects the set with the charges, and a charge is only a bound";
 
-/// The time unit in which a test runs: the number of units per tick of the set.
+/// The time unit in which a test runs, given by the number of units per tick of the set.
 #[derive(Debug, Clone, Copy)]
 struct TimeUnit(u64);
 

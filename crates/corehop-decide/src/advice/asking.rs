@@ -77,7 +77,7 @@ impl<'a> AdviceSubject<'a> {
         Ok(it)
     }
 
-    /// The queries with another company.
+    /// Prepares the queries for another company.
     ///
     /// # Errors
     /// Returns the errors of [`Self::new`].
@@ -93,8 +93,8 @@ impl<'a> AdviceSubject<'a> {
         self.price(&sizes, advice)
     }
 
-    /// A query for the median cost of an event in this company, after `length_us`, or after the longest length if
-    /// `None`.
+    /// A query for the median cost of an event in this company after `length_us`; if `length_us` is `None`, after the
+    /// longest measured length.
     pub(super) fn asked(&self, event: Event, wss: Bytes, length_us: Option<f64>) -> DelayQuery {
         let fields = self.company.fields(event);
         // A company is measured beside another one, whatever the choice says of that.

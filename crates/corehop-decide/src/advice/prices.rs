@@ -26,8 +26,8 @@ impl AdviceSubject<'_> {
         Ok(())
     }
 
-    /// The cost of a preemption minus the cost of an absence in which nothing ran, after the longest length that both
-    /// have.
+    /// The cost of a preemption minus the cost of an absence in which nothing ran, after the longest length that was
+    /// measured for both.
     fn isolation(&self, alone: &Self, wss: Bytes) -> Option<Isolation> {
         let lengths = self.points(Event::Preemption, wss).iter().map(|point| point.length_us);
         let both = |length_us: f64| {
@@ -67,7 +67,8 @@ impl AdviceSubject<'_> {
         })
     }
 
-    /// The cost of the nearest migration minus the cost of staying, after the longest length that both have.
+    /// The cost of the nearest migration minus the cost of staying, after the longest length that was measured for
+    /// both.
     fn extra(&self, wss: Bytes) -> Option<Extra> {
         let length_us = *self.lengths(wss).last()?;
         let stays: &[Event] = match self.company.preempted_by {
@@ -82,8 +83,8 @@ impl AdviceSubject<'_> {
     }
 
     /// The shortest measured length after which half of the largest cost is reached, with the smallest numbers of
-    /// samples and replicates of a length. `None` if that is the shortest measured length, if the largest cost is not
-    /// known to be above zero, or if the cost at the length before is not known to be below half.
+    /// samples and replicates of a length. `None` if this length is the shortest measured length, if the largest cost
+    /// is not known to be above zero, or if the cost at the length before is not surely below the largest cost.
     fn warm_budget(&self, wss: Bytes) -> Option<SampledLength> {
         let points = self.points(Event::Preemption, wss).iter();
         let costs: Vec<(f64, AdviceChoice)> = points
@@ -103,12 +104,12 @@ impl AdviceSubject<'_> {
     }
 }
 
-/// The samples and replicates of the choice with fewer.
+/// The smaller number of samples and the smaller number of replicates of two costs.
 fn fewer(a: &AdviceChoice, b: &AdviceChoice) -> (usize, Option<usize>) {
     (a.n.min(b.n), a.replicates.zip(b.replicates).map(|(a, b)| a.min(b)))
 }
 
-/// The reason why the additional cost of a migration is not a constant; `None` if it is.
+/// The reason why the additional cost of a migration cannot serve as a constant; `None` if the cost can.
 fn why_withheld(extra: &Extra) -> Option<String> {
     let Extra { event, beyond, cost, n, replicates, .. } = extra;
     let what = format!("{event} less {beyond}");

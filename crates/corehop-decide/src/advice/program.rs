@@ -22,16 +22,16 @@ pub struct ProgramAdvice {
     pub program: String,
     /// The migrations that were measured, from near to far; `n` counts events and `replicates` rounds.
     pub moves: Vec<AdvisedMove>,
-    /// The advice for the wait that was asked for.
+    /// The advice for the requested wait; `None` if no wait was requested.
     pub wait: Option<AdvisedWait>,
-    /// The event and the cost that Linux calls `sched_migration_cost_ns`; None where no cost is known to be above zero.
+    /// The event and the cost that Linux calls `sched_migration_cost_ns`; `None` if no cost is known to be above zero.
     pub constant: Option<(Event, CostEstimate)>,
-    /// The reasons for missing advice, each with the measurement that is lacking.
+    /// The reasons for missing advice, each with the missing measurement.
     pub silent: Vec<String>,
 }
 
 impl ProgramAdvice {
-    /// The advice for a program with these costs, for this expected wait if one is given.
+    /// Returns the advice for a program with these costs, for the expected wait `length` if it is given.
     pub fn of(prices: &ProgramPrices, length: Option<Nanos>) -> Self {
         let stays = prices.of_event(Event::Preemption);
         let curve = StayCurve::of(stays.into_iter().map(|(us, it)| (us, estimate(it))).collect());
@@ -68,7 +68,7 @@ impl ProgramAdvice {
         Self { program, wait, constant, silent: silent.collect(), moves }
     }
 
-    /// Whether there is advice: of a wait that was asked for a verdict, otherwise a wait from which a move pays.
+    /// Whether there is advice: a verdict if a wait was requested, otherwise a wait from which a move pays.
     pub fn is_any(&self) -> bool {
         let known = |it: &AdvisedWait| it.verdict != Preference::Unknown;
         !self.moves.is_empty() && self.wait.as_ref().is_none_or(known)
@@ -89,7 +89,8 @@ impl ProgramAdvice {
         format!("{program}: {clause}.{}", self.constant())
     }
 
-    /// ` sched_migration_cost_ns: 60792 [52145, 61640] (l3_migration).`; nothing where a wait was asked for.
+    /// Formats the constant as ` sched_migration_cost_ns: 60792 [52145, 61640] (l3_migration).`; the text is empty if a
+    /// wait was requested.
     fn constant(&self) -> String {
         if self.wait.is_some() {
             return String::new();
@@ -122,7 +123,7 @@ fn estimate(it: Cost) -> CostEstimate {
     CostEstimate { estimate_us: it.us, low_us: it.low_us, high_us: it.high_us }
 }
 
-/// A migration in place of the wait; None where its cost is not known.
+/// A migration in place of the wait; `None` if the cost of the migration is not known.
 fn moved(prices: &ProgramPrices, curve: &StayCurve, of: &ProgramCost) -> Option<AdvisedMove> {
     let &(_, cost) = prices.of_event(of.event).first()?;
     let cost = estimate(cost);
@@ -139,7 +140,8 @@ fn moved(prices: &ProgramPrices, curve: &StayCurve, of: &ProgramCost) -> Option<
     })
 }
 
-/// `for a wait of 1 ms, move (l3_migration): staying costs the wait and 205 us, moving 293 us`.
+/// Formats the verdict on a wait, such as `for a wait of 1 ms, move (l3_migration): staying costs the wait and 205 us,
+/// moving 293 us`.
 fn decided(wait: &AdvisedWait, moves: &[AdvisedMove]) -> String {
     let is_advised = |it: &&AdvisedMove| wait.verdict == Preference::Move(it.event);
     let cheapest = moves.iter().map(|it| it.cost.estimate_us).fold(f64::INFINITY, f64::min);
@@ -183,7 +185,8 @@ mod tests {
         ProgramAdvice::of(&ProgramPrices::of(results).unwrap(), wait.map(Nanos::from_micros))
     }
 
-    /// A preemption of 100 us costs 50 us, and a migration 120 us: of a wait `w` below 100 us staying costs `1.5 w`, so 80 us.
+    /// The advice for a preemption of 100 us that costs 50 us, and a migration that costs 120 us. Staying for a wait
+    /// `w` below 100 us costs `1.5 w`, so the migration pays from 80 us.
     fn hand_solved(wait: Option<u64>) -> ProgramAdvice {
         let stay = caused(Event::Preemption, Some(100.0), [50.0, 50.0, 50.0]);
         advice(vec![stay, caused(Event::L3Migration, None, [120.0, 120.0, 120.0])], wait)

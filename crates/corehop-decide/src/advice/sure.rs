@@ -41,8 +41,8 @@ impl Advice {
         )
     }
 
-    /// The clause ` sched_migration_cost_ns: 60792 [52145, 61640] (256 KiB, load idle).`, or a clause that the
-    /// samples give no constant; `None` if no constant was computed.
+    /// Returns the clause ` sched_migration_cost_ns: 60792 [52145, 61640] (256 KiB, load idle).`, or the reason why the
+    /// constant is unknown; `None` if no constant was computed.
     fn constant(&self) -> Option<String> {
         let of = self.constants.iter().find_map(|it| Some((it, it.migration?.cost)));
         let Some((it, cost)) = of else {
@@ -62,8 +62,8 @@ impl Advice {
     }
 }
 
-/// `moving by l3_migration pays from 3.00 us [1.00, 4.00] (16 KiB) of expected wait on`: for each class of migration,
-/// the shortest and the longest wait over all sizes.
+/// Formats the shortest and the longest wait over all sizes for each class of migration, such as `moving by
+/// l3_migration pays from 3.00 us [1.00, 4.00] (16 KiB) of expected wait on`.
 fn thresholds(rules: &[&AdviceRule]) -> String {
     let mut classes: Vec<Event> =
         rules.iter().flat_map(|rule| &rule.moves).map(|it| it.event).collect();
@@ -91,7 +91,7 @@ fn size(rule: &AdviceRule) -> String {
     Bytes::new(rule.wss_bytes).to_string()
 }
 
-/// `3.00 us [1.00, 4.00]`: the wait from which a move pays.
+/// Formats the wait from which a move pays, such as `3.00 us [1.00, 4.00]`.
 pub(super) fn pays_from(it: &AdvisedMove) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), three_digits);
     let CostEstimate { estimate_us, low_us, high_us } = it.pays_from;
@@ -100,7 +100,8 @@ pub(super) fn pays_from(it: &AdvisedMove) -> String {
     format!("{bound}{} us [{}, {}]", three_digits(estimate_us), end(low_us), end(high_us))
 }
 
-/// `for a wait of 25 ms, move (l3_migration)`: a clause for each verdict, with the costs beside the wait.
+/// Formats a clause for each verdict, such as `for a wait of 25 ms, move (l3_migration)`, with the costs beside the
+/// wait.
 fn decided(rules: &[&AdviceRule], asked: &AdvisedWait) -> String {
     let mut verdicts: Vec<Preference> =
         rules.iter().filter_map(|rule| Some(rule.waits.first()?.verdict)).collect();

@@ -41,7 +41,7 @@ pub(super) struct StayCurve(Vec<(f64, CostEstimate)>);
 type CostLine = ((f64, f64), (f64, f64));
 
 impl StayCurve {
-    /// None without a measured length.
+    /// Returns the curve through these costs; `None` if there is no measured length.
     pub(super) fn of(costs: Vec<(f64, CostEstimate)>) -> Option<Self> {
         (!costs.is_empty()).then_some(Self(costs))
     }
@@ -83,8 +83,8 @@ impl StayCurve {
         lines
     }
 
-    /// The line of upper ends. Lengths below all measured lengths cost at most as much as the shortest. A length
-    /// without an upper end costs at most as much as the length after it, and longer lengths have no bound.
+    /// The line of upper ends. Lengths below all measured lengths cost at most as much as the shortest measured length.
+    /// A length without an upper end costs at most as much as the length after it, and longer lengths have no bound.
     fn highs(&self) -> Vec<CostLine> {
         let mut known: Vec<f64> = self
             .0
@@ -105,7 +105,8 @@ impl StayCurve {
     }
 
     /// The wait from which a move of cost `moved` costs less, in microseconds. The low end is the shortest wait after
-    /// which staying may cost as much, and the high end is the shortest wait from which staying surely does.
+    /// which staying may cost as much as the move, and the high end is the shortest wait from which staying surely
+    /// costs as much.
     pub(super) fn pays_from(&self, moved: &CostEstimate) -> CostEstimate {
         CostEstimate {
             estimate_us: last_missed(&self.estimates(), moved.estimate_us),
@@ -173,12 +174,12 @@ fn crossing(((x0, y0), (x1, y1)): CostLine, cost: f64) -> f64 {
     x0 + (x1 - x0) * (cost - x0 - y0) / (x1 + y1 - x0 - y0)
 }
 
-/// The advice for a wait.
+/// The cost of staying for a wait, with the verdict on the wait.
 pub(super) fn advised(curve: &StayCurve, moves: &[AdvisedMove], wait_us: f64) -> AdvisedWait {
     AdvisedWait { wait_us, stay: curve.at(wait_us), verdict: verdict(moves, wait_us) }
 }
 
-/// The advice for a wait, by the moves: of those that surely pay, the first to do so.
+/// The verdict on a wait: of the moves that surely pay, the move that pays from the shortest wait.
 fn verdict(moves: &[AdvisedMove], wait_us: f64) -> Preference {
     let pays = |it: &AdvisedMove| {
         let from = it.pays_from.high_us.filter(|high| *high <= wait_us)?;
@@ -215,10 +216,10 @@ impl AdviceSubject<'_> {
         Ok(())
     }
 
-    /// The advice for one size.
+    /// The rule for one working set size.
     ///
     /// # Errors
-    /// The missing measurement, with the option that asks for it.
+    /// Returns the name of the missing measurement, with the option that takes the measurement.
     fn rule(&self, quiet: &Self, wss: Bytes) -> Result<AdviceRule, String> {
         let lengths = self.points(Event::Preemption, wss).iter().map(|it| it.length_us);
         let cost = |us| Some((us, self.cost(Event::Preemption, wss, us)?.0));

@@ -17,7 +17,7 @@ use super::lost::losses;
 use super::solve::{Solved, solve};
 use super::trial::{IdleLineTimes, MedianEstimate, simulated};
 
-/// The number of samples of a simulated cell; simulated samples differ only in page frames and orders.
+/// The number of samples of a simulated cell; the simulated samples of a cell differ only in page frames and orders.
 const SAMPLES: u32 = 8;
 /// The fewest valid live samples with which a cell is used.
 const FEWEST: usize = 4;
@@ -245,7 +245,7 @@ impl CalibrationFit {
         Ok(())
     }
 
-    /// Adds a number in nanoseconds, with the live interval converted to that number.
+    /// Adds a number in nanoseconds, with the interval of the live median converted to an interval of the number.
     fn told(&mut self, fact: &str, solved: Solved, live: MedianEstimate, cells: &str) {
         let ends = interval(solved, live).map(|end| format!("{end:.1} ns"));
         self.enter(FactEstimate {

@@ -89,7 +89,8 @@ impl CalibrationFit {
         });
     }
 
-    /// Adds the hit time; a list as large as the stated size would also have included memory time.
+    /// Adds the fitted hit time of the last level; a time measured with a list as large as the stated size would
+    /// include memory time.
     fn hits(&mut self, found: &LastLevelFindings) {
         let Some(ns) = found.all[0].hit_ns else { return };
         let cache = &mut self.platform.caches[found.place];
@@ -164,7 +165,7 @@ impl LastLevelFindings {
     }
 }
 
-/// The capacities to try, the largest first; only one of those that hold every working set.
+/// The capacities to try, the largest first; of the capacities that hold every working set, only the smallest is tried.
 fn candidates(stated: Bytes, largest: Bytes) -> Vec<Bytes> {
     let all = PARTS.map(|part| share_of(stated, part));
     let beyond = |it: &Bytes| it.get() as f64 > BEYOND * largest.get() as f64;
@@ -323,7 +324,7 @@ fn reaches(
     side_by_side(0..all.len(), reach).into_iter().collect()
 }
 
-/// This many quarters of a TLB's translations, in whole sets.
+/// The given number of quarters of a TLB's translations, in whole sets.
 fn quarters_of(stated: u32, ways: Option<u32>, quarters: u32) -> u32 {
     let ways = ways.unwrap_or(1).max(1);
     (stated / 4 * quarters / ways).max(1) * ways

@@ -138,7 +138,7 @@ pub(super) fn share_of(stated: Bytes, part: u64) -> Bytes {
     Bytes::new(stated.get() * part / WHOLE)
 }
 
-/// Sets the capacity that working sets find.
+/// Sets the cache capacity that is available to working sets.
 pub(super) fn set_capacity(platform: &mut Platform, place: usize, found: Bytes, stated: Bytes) {
     let cache = &mut platform.caches[place];
     let how =

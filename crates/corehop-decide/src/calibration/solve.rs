@@ -15,8 +15,8 @@ pub(super) struct Solved {
     pub(super) slope: f64,
 }
 
-/// Finds the `x` between two bounds at which the increasing `f` reaches `target`, by secants from `first`; if `f`
-/// does not reach it between them, returns a bound.
+/// Finds the `x` between two bounds at which the increasing `f` reaches `target`, by secants from `first`; returns a
+/// bound if `f` does not reach `target` between the bounds.
 ///
 /// # Errors
 /// Returns the errors of `f`.

@@ -32,12 +32,12 @@ impl States {
         self.apart.len() as f64 / (self.apart.len() + self.declared.len()).max(1) as f64
     }
 
-    /// Whether there are enough samples with CPUs apart to describe that state.
+    /// Whether there are enough samples with CPUs apart to describe the state of the host in which CPUs are apart.
     pub fn is_met_apart(&self) -> bool {
         self.share_apart() >= LEAST_SHARE
     }
 
-    /// Whether there are enough samples with CPUs as declared.
+    /// Whether there are enough samples with CPUs as declared to describe the declared state of the host.
     pub fn is_met_declared(&self) -> bool {
         self.share_apart() <= 1.0 - LEAST_SHARE
     }

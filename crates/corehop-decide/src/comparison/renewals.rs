@@ -3,8 +3,8 @@
 
 use corehop_plan::experiment::Renewed;
 
-/// Counts the complete renewals of a run of `conditions`. Steps between them keep most of the previous step's random
-/// choices, so all steps from one complete renewal to the next are one replicate.
+/// Counts the complete renewals of a run of `conditions`. Steps between two complete renewals keep most of the previous
+/// step's random choices, so all steps from one complete renewal to the next are one replicate.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Renewals {
     step: Option<u64>,

@@ -14,7 +14,8 @@ pub(super) struct DifferenceVariation {
 }
 
 impl DifferenceVariation {
-    /// The standard error for which a normal distribution would have this interval, with these numbers of replicates.
+    /// The variation with the standard error of the normal distribution that would have this interval, for these
+    /// numbers of replicates.
     pub(super) fn of(interval: Interval, a: &Nested, b: &Nested) -> Self {
         let error = interval.width() / 2.0 / exceeded((1.0 - interval.level) / 2.0);
         let worth = |of: &Nested| of.replicates() as f64 / of.in_a_row();
@@ -28,8 +29,9 @@ impl DifferenceVariation {
 }
 
 /// The number of replicates per side with which two equal quantities would be found equivalent. The standard error
-/// shrinks with the root of their number until the margin is as far away as the first equivalence test and its power
-/// require. Without an interval, the number with which the first comparison could fail.
+/// shrinks with the root of the number of replicates until the margin is as far away as the first equivalence test and
+/// its power require. If there is no interval, the result is the number of replicates with which the first comparison
+/// could fail.
 pub(super) fn needed(
     replicates: usize,
     spread: Option<&DifferenceVariation>,

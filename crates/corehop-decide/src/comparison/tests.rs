@@ -214,7 +214,7 @@ fn two_hosts_are_compared_whatever_they_are_called() {
     assert_eq!(compare(&here, &there, MARGIN, 0.05).unwrap().cells.len(), 1);
 }
 
-/// Two runs that draw the package of each replicate. Everything costs twice as much on the second package. In the
+/// Two runs that draw the package of each replicate. Every replicate on the second package costs twice as much. In the
 /// second run the first package is slower by this factor.
 fn of_two_packages(factor: f64) -> (Quantities, Quantities) {
     let packages: CpuGroups = serde_json::from_str("\"0-1 by 1\"").unwrap();

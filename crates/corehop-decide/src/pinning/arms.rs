@@ -87,8 +87,8 @@ pub fn derive(platform: &Platform, inherited: &CpuList, load: &ProgramLoad) -> P
     found
 }
 
-/// Rejects a set of CPUs if the program used well over twice as many, because a run on the set would take at least
-/// twice as long, and on a large machine a hundred times as long.
+/// Rejects a set of CPUs if the program used more than [`CROWDED`] times as many CPUs, because a run on the set would
+/// take at least twice as long, and on a large machine a hundred times as long.
 fn too_small(cpus: &CpuList, load: &ProgramLoad) -> Result<(), String> {
     match load.busy_cpus.filter(|&busy| busy > CROWDED * cpus.len() as f64) {
         Some(busy) => Err(format!(

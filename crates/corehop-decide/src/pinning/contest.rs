@@ -67,8 +67,8 @@ pub enum ContestVerdict {
     },
     /// No arm is surely faster than the default.
     Nothing {
-        /// The share that no gain exceeds: the largest upper end of an interval, or the control's difference if that
-        /// is larger.
+        /// The largest gain that an arm may have: the largest upper end of an interval, or the control's difference if
+        /// that difference is larger.
         at_most: f64,
     },
     /// There are no arms to try.
@@ -168,7 +168,7 @@ impl ArmContest {
         self.best(|_| true).map_or_else(|| self.nothing(), |arm| ContestVerdict::Winner { arm })
     }
 
-    /// The first look. The contest ends if the leading arm wins, or if no arm can gain much.
+    /// The first look. Ends the contest at a look if the leading arm wins, or if no arm can gain much.
     fn first_look(&mut self) -> Option<ContestVerdict> {
         self.look(0);
         let gain = |arm: usize| self.arms[arm].gain.map_or(0.0, |it| it.gain);

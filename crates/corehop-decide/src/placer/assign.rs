@@ -78,7 +78,7 @@ pub struct ThreadCluster {
 pub struct PlacementProposal {
     /// The clusters with their target CPUs. Members in no cluster are not moved.
     pub placed: Vec<ThreadCluster>,
-    /// The predicted saving: CPU time per second, in CPUs.
+    /// The CPU time per second that the placement is predicted to save, in CPUs.
     pub saved: f64,
 }
 
@@ -297,8 +297,8 @@ impl<'a> ClusterAssignment<'a> {
         caches
     }
 
-    /// The order in which groups of clusters get a cache: their original order, or, on a host with several nodes,
-    /// next the group with the strongest ties to a group that has a cache, so that it finds capacity in that node.
+    /// The order in which groups of clusters get a cache. On a host with several nodes, the group with the strongest
+    /// ties to an earlier group comes next, so that the node of the earlier group still has capacity.
     fn order(&self, groups: &[Vec<usize>], near: &[Neighbours]) -> Vec<usize> {
         if self.terrain.nodes() < 2 {
             return (0..groups.len()).collect();
@@ -335,8 +335,8 @@ impl<'a> ClusterAssignment<'a> {
         clusters.iter().fold(none, |sum, &it| sum.and(self.takes[it]))
     }
 
-    /// The cache with capacity for all of these clusters to which their ties lead, or on which most of them may
-    /// already run.
+    /// The cache to which the ties of these clusters lead, or on which most of the clusters may already run; the cache
+    /// has capacity for all of them.
     fn best_cache(
         &self,
         clusters: &[usize],

@@ -14,7 +14,7 @@ use corehop_stats::quantile::median;
 
 /// The number of windows in a median: half a second.
 const WINDOWS: usize = 5;
-/// The crowding limit is this factor times the earlier waiting ratio, plus the next constant.
+/// The crowding limit is this factor times the earlier waiting ratio, plus [`MORE`].
 const TIMES: f64 = 1.5;
 const MORE: f64 = 0.25;
 /// The number of windows between two reactions at first. The number doubles each time, up to a maximum.

@@ -139,7 +139,7 @@ pub struct PlacementFindings {
     pub proposals: Vec<Proposal>,
     /// The results of the proposals' trials, in order.
     pub trials: Vec<TrialJudgement>,
-    /// The reasons of refused moves.
+    /// The reasons why the host refused moves.
     pub refused: Vec<String>,
     /// The threads that wake each other at the end, the closest tie first.
     pub ties: Vec<Tie>,
@@ -337,7 +337,7 @@ pub enum LogError {
 }
 
 impl PlacementLog {
-    /// Reads a log. An incomplete last line, as a killed placer leaves behind, is ignored.
+    /// Reads a log. The reader ignores an incomplete last line, which a killed placer leaves behind.
     ///
     /// # Errors
     /// Returns [`LogError`], which names the problem and the line.
@@ -421,7 +421,7 @@ impl<R: BufRead> PlacementLogReader<R> {
     }
 }
 
-/// Parses a JSON line and checks that its numbers are within bounds.
+/// Parses a JSON line and checks that the line's numbers are within bounds.
 fn of_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, serde_json::Error> {
     let text = std::str::from_utf8(line).map_err(serde_json::Error::custom)?;
     bounds::from_json(text)

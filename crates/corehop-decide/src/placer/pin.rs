@@ -126,7 +126,7 @@ pub struct PinHost {
     pub corehop: String,
 }
 
-/// Facts about threads and distances from the windows that the answer itself does not contain.
+/// The facts about threads and distances that the windows contain and the answer does not.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct WindowFacts {
     /// The process ID of each thread.

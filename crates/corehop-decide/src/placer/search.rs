@@ -131,8 +131,8 @@ pub(super) fn by_cpus(moves: &[Move]) -> BTreeMap<&CpuList, Vec<u32>> {
     groups
 }
 
-/// The groups in other places of the same kind, each in a place that no group has now; `None` if there are too few
-/// places that all threads of a group may use.
+/// The groups moved to other places of the same kind, each to a place that no group has now; `None` if there are too
+/// few places that all threads of a group may use.
 pub(super) fn elsewhere<'a>(
     moves: &[Move],
     terrain: &Terrain,

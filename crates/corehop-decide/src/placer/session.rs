@@ -27,8 +27,7 @@ impl<'a> Session<'a> {
         self.host
     }
 
-    /// Applies one action. If the host refuses a move, the placer is informed and the refusal is
-    /// returned.
+    /// Applies one action. If the host refuses a move, the session tells the placer and returns the refusal.
     ///
     /// # Errors
     /// Returns an error if threads cannot be put back.

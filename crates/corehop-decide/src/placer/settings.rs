@@ -10,7 +10,7 @@ pub struct Settings {
     pub evidence: u32,
     /// The half-life of evidence, in seconds.
     pub half_life_s: f64,
-    /// The smallest saving worth a proposal: CPU time per second, in CPUs.
+    /// The smallest saving worth a proposal, as CPU time per second, in CPUs.
     pub least_gain: f64,
     /// The cost of moving a thread, in nanoseconds.
     pub move_cost_ns: f64,

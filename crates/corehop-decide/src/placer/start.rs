@@ -14,11 +14,11 @@ use corehop_plan::units::{Cpu, CpuList};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum InitialPlacement {
-    /// One CPU per thread, taking caches in turn.
+    /// Each thread gets one CPU, and successive threads get CPUs of different caches in turn.
     Spread,
-    /// All threads in the first cache; if there is only one cache, all threads on its first CPU.
+    /// All threads run in the first cache; if there is only one cache, all threads run on its first CPU.
     Packed,
-    /// The listed CPUs, with one CPU per thread in turn.
+    /// Each thread gets one of the listed CPUs, in turn.
     List(CpuList),
 }
 

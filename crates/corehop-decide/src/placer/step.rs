@@ -29,16 +29,16 @@ use corehop_stats::machine_gain::{MachineGain, PredictedRatio};
 pub struct Proposal {
     /// The threads, and the CPUs on which they should run.
     pub moves: Vec<Move>,
-    /// The predicted saving compared with the current placement: CPU time per second, in CPUs. `None` for a placement
-    /// without a predicted saving.
+    /// The CPU time per second that the placement is predicted to save compared with the current placement, in CPUs.
+    /// `None` for a placement without a predicted saving.
     pub saved: Option<f64>,
     /// The cost of moving, spread over the time in which the move must pay for itself, in CPUs.
     pub cost: f64,
     /// Whether the threads were seen using common data; relevant only without a predicted saving.
     #[serde(default)]
     pub seen: bool,
-    /// The predicted ratio of run times, placed over apart, of the pair that gains least; `None` if there is neither
-    /// a number nor a bound.
+    /// The predicted ratio of run times, placed over apart, of the pair that gains least; `None` if neither a ratio nor
+    /// a bound is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<PredictedRatio>,
 }
@@ -54,9 +54,9 @@ impl Proposal {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
-    /// Reports what the placer would do. No thread is moved.
+    /// Reports the placement that the placer would make. No thread is moved.
     Advise(Proposal),
-    /// Reports what is tried from now on.
+    /// Reports the placement that the placer tries from now on.
     Try(Proposal),
     /// Moves the threads.
     Place {
@@ -65,7 +65,7 @@ pub enum Action {
     },
     /// Puts all threads back.
     Restore,
-    /// Reports the result of a trial, and whether its placement stays.
+    /// Reports the result of a trial, and whether the threads keep the tried placement.
     Judge {
         /// The verdict of the trial.
         verdict: TrialVerdict,
@@ -288,7 +288,8 @@ impl Placer {
         another
     }
 
-    /// The kept placement as a proposal against no placement, because it may not help in another phase.
+    /// A proposal that compares the kept placement with no placement, because the kept placement may not help in
+    /// another phase.
     fn kept_anew(&mut self, activity: &Activity) -> Option<Proposal> {
         let kept = std::mem::take(&mut self.kept);
         let moves = self.alive(&kept, activity);
@@ -296,8 +297,8 @@ impl Placer {
         (may && !moves.is_empty()).then(|| Proposal::in_force(moves))
     }
 
-    /// The reaction to other threads on the kept placement's CPUs: move the group elsewhere, or else compare with no
-    /// placement.
+    /// The reaction to other threads on the kept placement's CPUs: a proposal to move the group elsewhere, or else a
+    /// comparison of the kept placement with no placement.
     fn crowded(&mut self, activity: &Activity) -> Option<Proposal> {
         let may = self.settings.may_move && activity.progress.is_some() && !self.kept.is_empty();
         if !may || !self.crowding.has_come(self.window, activity, &self.placed) {
@@ -312,7 +313,8 @@ impl Placer {
         }
     }
 
-    /// The initial placement as a proposal if there is no other evidence, because it may be worse than no placement.
+    /// A proposal that compares the initial placement with no placement if there is no other evidence, because the
+    /// initial placement may be worse.
     fn started(&self) -> Option<Proposal> {
         let is_start = self.kept.is_empty() && !self.placed.is_empty();
         let moves = || self.placed.iter().map(|(&tid, cpus)| Move { tid, cpus: cpus.clone() });
@@ -411,8 +413,8 @@ impl Placer {
     /// Whether threads that should share CPUs ran as near to each other as the moves put them; `None` if the host
     /// does not report where threads ran.
     ///
-    /// In a control the threads may have been nearer, because an earlier kept placement puts them on one CPU. Such an
-    /// interval is still a control, even if another such pair was kept on the next CPU.
+    /// In a control the threads may have been nearer, because an earlier kept placement puts them on one CPU. An
+    /// interval with such threads is still a control, even if another pair of threads was kept on the next CPU.
     fn are_together(&self, arm: TrialArm, moves: &[Move], activity: &Activity) -> Option<bool> {
         let before: &[Move] = if arm == TrialArm::Before { &self.kept } else { &[] };
         let (moves, kept) = (by_thread(moves), by_thread(before));
@@ -554,7 +556,7 @@ impl Placer {
         joined.peek().is_some() && joined.all(is_so)
     }
 
-    /// The threads that may be placed, with the lower ends of their ties, and their thread IDs.
+    /// The threads that may be placed, with the lower ends of the intervals of their ties, and their thread IDs.
     fn crowd(&self, activity: &Activity) -> (Crowd, Vec<u32>) {
         let mut regions = Regions::new(&self.terrain);
         let mut places: HashMap<u32, usize> = HashMap::new();

@@ -104,8 +104,8 @@ fn no_thread_is_placed_outside_of_what_it_may_use() {
     }
 }
 
-/// Iterates over all placements of threads on single CPUs of equal caches. Of empty CPUs and empty caches only the
-/// first is tried, because they are equivalent.
+/// Iterates over all placements of threads on single CPUs of equal caches. Only the first of several empty CPUs or
+/// empty caches is tried, because empty ones are equivalent.
 struct AllPlacements<'a> {
     crowd: &'a Crowd,
     terrain: &'a Terrain,

@@ -103,8 +103,8 @@ pub struct TrialObservation {
     pub seconds: f64,
     /// The time of a cache line, if measured.
     pub lines: Option<LineTimes>,
-    /// Whether all threads of the placement were where it puts them, or together elsewhere; `None` if the host does
-    /// not report where threads run.
+    /// Whether all threads of the placement were where the placement puts them, or together elsewhere; `None` if the
+    /// host does not report where threads run.
     pub together: Option<bool>,
 }
 
@@ -116,8 +116,8 @@ pub(crate) const LAST_LOOK: usize = 15;
 const MOST_SET_ASIDE: usize = 15;
 /// The number of windows with unknown progress after which a trial is given up.
 const MOST_UNREAD: usize = 30;
-/// The ratio of line times above which they belong to different distances. On one pair of CPUs they vary by some tens
-/// of percent, and a core of another cache takes four to six times as long.
+/// The ratio of line times above which two line times belong to different distances. On one pair of CPUs line times
+/// vary by some tens of percent, and a line from a core of another cache takes four to six times as long.
 const CHANGED: f64 = 2.0;
 /// The share of windows in which threads must be together to count as together.
 const TOGETHER: f64 = 0.9;
@@ -140,7 +140,7 @@ pub struct Trial {
     rates: Vec<[f64; 2]>,
     set_aside: usize,
     unread: usize,
-    /// For each kind of interval, the number of windows, and of windows with the threads together.
+    /// For each kind of interval, the number of windows; `together` counts the windows with the threads together.
     seen: [u32; 2],
     together: [u32; 2],
 }
@@ -269,7 +269,7 @@ impl Trial {
         Some(self.fault().map_or(verdict, |why| TrialVerdict::Invalid { why }))
     }
 
-    /// The reason why the intervals are not what their kinds say, or `None` if they are.
+    /// The reason why the threads were not placed as the kind of an interval requires, or `None` if they were.
     fn fault(&self) -> Option<UndecidedReason> {
         let placed = self.share_together(TrialArm::Placed);
         if placed.is_some_and(|it| it < 1.0 - TOGETHER) {

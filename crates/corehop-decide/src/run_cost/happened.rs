@@ -101,7 +101,7 @@ fn brief(run: Option<u64>, it: &ObservedThread) -> Option<Happened> {
     })
 }
 
-/// The CPU time that threads had after their last absence, by the kind of absence it counts with.
+/// The CPU time that each thread had after its last absence, by the kind of that absence.
 fn last_rooms(recording: &Recording) -> BTreeMap<AbsenceKind, Vec<u64>> {
     let all_ns = ThreadCpuTimes::of(recording);
     let mut rooms: BTreeMap<AbsenceKind, Vec<u64>> = BTreeMap::new();

@@ -18,7 +18,8 @@ pub struct Waits {
     /// The number of threads whose times are unknown and missing in the sums; `None` if the rows of the threads are
     /// missing.
     pub unknown_threads: Option<u64>,
-    /// The threads that ran on the CPU meanwhile, by name, the longest time first.
+    /// The threads that ran on the CPU while threads of the program waited for the CPU, by name, the longest time
+    /// first.
     pub occupants: Vec<Occupant>,
     /// The part of the waiting time in which the CPU was idle and had to wake up, in nanoseconds; `None` if unknown.
     pub idle_ns: Option<u64>,
@@ -111,7 +112,8 @@ fn known(all: impl Iterator<Item = Option<u64>>) -> Option<u64> {
 /// The name for preempting threads when there are too many different names.
 const OTHERS: &str = "(others)";
 
-/// The threads that ran meanwhile, inside and outside the program, by name.
+/// The threads that ran on a CPU while threads of the program waited for the CPU, inside and outside the program, by
+/// name.
 fn occupants(recording: &Recording) -> Vec<Occupant> {
     let mut by_name: BTreeMap<&str, (Option<u64>, u64)> = BTreeMap::new();
     let others = recording.facts.others.iter().flatten();

@@ -214,7 +214,7 @@ impl PublishedStudy for ClaimStudy {
         StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
-    /// Sizes do not apply, because a claim is about many cells.
+    /// Working set sizes do not restrict this study, because a claim is about many cells.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }
@@ -239,7 +239,7 @@ impl PublishedStudy for ClaimStudy {
     }
 }
 
-/// The verdict that only task sets allow, about their size. `None` if there are no task sets.
+/// The verdict about the size of task sets, which only samples of task sets allow. `None` if there are no task sets.
 fn of_task_sets(task_sets: &[Rows]) -> Option<ClaimVerdict> {
     let mut runs = TaskRuns::default();
     for (number, rows) in task_sets.iter().enumerate() {

@@ -41,10 +41,10 @@ pub struct GangStudy {
     pub printed_rounds: Option<f64>,
     /// The way in which the threads share their data.
     pub sharing: Sharing,
-    /// The value of this field in [`GangProgram::Swap`].
+    /// The value of the field `fixed_low_bits` in [`GangProgram::Swap`].
     #[serde(default)]
     pub fixed_low_bits: bool,
-    /// The value of this field in [`GangProgram::Exchange`].
+    /// The value of the field `instructions` in [`GangProgram::Exchange`].
     #[serde(default)]
     pub instructions: u32,
     /// The judged quantities, each with its accepted errors.
@@ -236,7 +236,7 @@ impl PublishedStudy for GangStudy {
         numbers_of(&self.marked)
     }
 
-    /// Sizes do not apply, because the values are about whole programs.
+    /// Working set sizes do not restrict this study, because its values are about whole programs.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }

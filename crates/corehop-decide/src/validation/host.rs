@@ -30,7 +30,7 @@ use super::ValidationError;
 
 /// The fewest live samples with which a cell is judged.
 const FEWEST: usize = 12;
-/// The relative difference, based on the smaller delay, from which two delays have an order.
+/// The smallest relative difference, based on the smaller delay, from which two delays have an order.
 const APART: f64 = 0.25;
 /// The share of the warm touch below which a delay without an interval counts as indistinguishable from zero.
 const NONE_OF_WARM: f64 = 0.02;

@@ -40,7 +40,7 @@ pub trait PublishedStudy {
     /// Returns the name, title and platform of the study.
     fn head(&self) -> StudyHeading<'_>;
 
-    /// Restricts the study to working sets of these sizes; returns whether anything is left.
+    /// Restricts the study to working sets of these sizes; returns whether any value of the study is left.
     fn narrow(&mut self, wss_kib: &[u64]) -> bool;
 
     /// Returns the free parameters that were fitted or chosen on rows of the study, with the role of each.

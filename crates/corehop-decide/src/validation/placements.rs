@@ -71,8 +71,8 @@ impl PlacementStudy {
 }
 
 impl Benchmark {
-    /// Compares the printed improvement with two simulated ones: of the published scheduler, which puts threads below
-    /// one cache, and of this placer, which may also put them on one CPU.
+    /// Compares the printed improvement with two simulated improvements: of the published scheduler, which puts threads
+    /// below one cache, and of this placer, which may also put threads on one CPU.
     fn rows(&self, done: &Rehearsed) -> Vec<ValidationRow> {
         let Some(printed) = self.printed else { return Vec::new() };
         let row = |how: &str, rate: f64, quantity| {
@@ -92,7 +92,8 @@ impl Benchmark {
         cache.into_iter().chain([row("placed", done.placed, None)]).collect()
     }
 
-    /// Whether the threads end where the paper says: together if they share data, otherwise where they began.
+    /// Whether the placer acts as the paper says: it puts threads that share data below one cache, and tries no
+    /// placement for other threads.
     fn end(&self, done: &Rehearsed, platform: &Platform) -> Tested {
         let shares = self.sharing == Sharing::Write;
         let together = done.cpus.windows(2).all(|it| is_near(platform, it[0], it[1]));
@@ -132,7 +133,7 @@ impl PublishedStudy for PlacementStudy {
         StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
-    /// Sizes do not apply, because the values are about whole programs.
+    /// Working set sizes do not restrict this study, because its values are about whole programs.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }

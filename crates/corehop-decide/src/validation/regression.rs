@@ -254,8 +254,8 @@ fn observed(benchmark: &str, gangs: &GangStudy) -> Vec<SharedCacheObservation> {
     ratios.filter_map(row).collect()
 }
 
-/// The smallest possible residual of the printed plane at a row, with the row and the coefficients rounded
-/// favourably: two digits of ratio and SMR, and the sixth digit of the coefficient of MPmI.
+/// The smallest possible residual of the printed plane at a row, if rounding of the printed numbers explains as much as
+/// possible: two digits of ratio and SMR, and the sixth digit of the coefficient of MPmI.
 fn least_residual(it: &SharedCacheObservation) -> f64 {
     let slack = 0.005 + 0.296_878 * 0.005 + 5e-7 * it.mpmi;
     ((PRINTED.ratio(it.smr, it.mpmi) - it.ratio).abs() - slack).max(0.0)

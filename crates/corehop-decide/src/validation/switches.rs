@@ -157,7 +157,7 @@ impl PublishedStudy for SwitchStudy {
         numbers_of(&self.marked)
     }
 
-    /// Sizes do not apply, because the values are about calls.
+    /// Working set sizes do not restrict this study, because its values are about calls.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }

@@ -88,8 +88,8 @@ pub struct TableStudy {
     pub printed: Vec<Printed>,
 }
 
-/// The number of samples for small working sets. If every set of every cache is simulated for them, one sample covers
-/// many times the lines.
+/// The number of samples for small working sets. If such a working set is simulated with every set of every cache, one
+/// sample covers many times the lines.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SmallSetSampling {

@@ -369,7 +369,7 @@ impl PublishedStudy for ThroughputStudy {
         numbers_of(&self.marked)
     }
 
-    /// Sizes do not apply, because the values are about programs.
+    /// Working set sizes do not restrict this study, because its values are about programs.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }

@@ -16,13 +16,13 @@ pub use corehop_plan::workload::blocks::{CacheBlockSet, CacheUse, Footprint, Rel
 /// The bound on the reload cost of preemptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Approach {
-    /// `|ECB_j|`: what the preempting task can evict (Busquets-Mataix et al. 1996).
+    /// The bound is `|ECB_j|`, the number of blocks that the preempting task can evict (Busquets-Mataix et al. 1996).
     EcbOnly,
-    /// `max over aff of |UCB_k|`: what a preempted task can lose (Lee et al. 1998).
+    /// The bound is `max over aff of |UCB_k|`, the number of blocks that a preempted task can lose (Lee et al. 1998).
     UcbOnly,
-    /// `|union over aff of UCB_k, cut with ECB_j|` (Tan and Mooney 2007).
+    /// The bound is `|union over aff of UCB_k, cut with ECB_j|` (Tan and Mooney 2007).
     UcbUnion,
-    /// `max over aff of |UCB_k cut with the union of ECB_h over hep(j)|` (Altmeyer, Davis and Maiza 2011).
+    /// The bound is `max over aff of |UCB_k cut with the union of ECB_h over hep(j)|` (Altmeyer, Davis and Maiza 2011).
     EcbUnion,
     /// The UCB-union bound with every preemption counted individually (Altmeyer, Davis and Maiza, RTS 48(5), 2012).
     UcbUnionMultiset,

@@ -62,7 +62,8 @@ impl PairwiseDelays {
     }
 }
 
-/// The one of the two arguments that bounds the cost of preemptions.
+/// The bound on the cost of preemptions: `Together` follows the argument of ECB-union, and `Apart` the argument of
+/// UCB-union.
 #[derive(Debug, Clone, Copy)]
 enum PairBound {
     Together,

@@ -156,7 +156,7 @@ pub(super) static BY_PAIRS: [Test; 5] = [
     },
 ];
 
-/// The fields that both tests on one CPU share. Nothing is charged to jobs, but preemptions happen.
+/// The fields that both tests on one CPU share. The tests charge nothing to jobs, although preemptions happen.
 const PAIRED: Test =
     Test { suffers: Suffers::Preemptions, deadlines: Constrained, one_cpu: true, ..BASE };
 

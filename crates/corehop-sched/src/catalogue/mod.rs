@@ -420,13 +420,13 @@ impl Test {
     }
 }
 
-/// The refusal of a test that assumes CPUs available all of the time, for a CPU that supplies less.
+/// The refusal of `--supply` by a test that assumes CPUs that are available all of the time.
 fn takes_no_supply() -> String {
     let takes: Vec<_> = all().filter(|test| test.supplied).map(|test| test.name).collect();
     format!("it does not support --supply; tests that do are {}", takes.join(", "))
 }
 
-/// A resource that tasks on different CPUs would share under this answer's assignment.
+/// A resource that tasks on different CPUs would share if the tasks ran as this answer assigns them.
 fn torn<'a>(system: System<'a>, answer: &TestAnswer) -> Option<&'a str> {
     let locks = system.locks?;
     let resource = locks.shared_across(answer.partition.as_ref()?)?;
@@ -453,7 +453,7 @@ pub struct UnknownTest {
 /// Returns the test of this name.
 ///
 /// # Errors
-/// Returns [`UnknownTest`] if no test has this name, with similar names.
+/// Returns [`UnknownTest`], with the names of similar tests, if no test has this name.
 pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
     all().find(|test| test.name == name).ok_or_else(|| {
         let mut near: Vec<_> =

@@ -81,9 +81,10 @@ pub fn saved(crowd: &Crowd, terrain: &Terrain, placed: &[ThreadCluster]) -> f64 
     changes(crowd, terrain, placed).iter().map(BondSaving::saved).sum()
 }
 
-/// Limits a predicted saving to what can be saved. Wake-up costs are those of idle CPUs and include waiting, so
-/// together they can exceed the time that the threads use. A tie saves at most what its threads use beyond their best
-/// case. All ties together save at most what their threads use, and at most what the host has.
+/// Limits a predicted saving to the time that the threads and the host can save. Wake-up costs are measured on idle
+/// CPUs and include waiting, so together these costs can exceed the time that the threads use. A tie saves at most what
+/// its threads use beyond their best case. All ties together save at most what their threads use, and at most what the
+/// host has.
 pub(in super::super) fn savable(crowd: &Crowd, terrain: &Terrain, changes: &[BondSaving]) -> f64 {
     let busy = |member: usize| crowd.members[member].busy;
     let least = |it: &BondSaving| {
@@ -100,7 +101,7 @@ pub(in super::super) fn savable(crowd: &Crowd, terrain: &Terrain, changes: &[Bon
 }
 
 /// The clusters of a placement, without clusters that save nothing because their threads already run that way. A
-/// cluster with a thread that `stays` placed is not a new move.
+/// cluster is not a new move if it contains a thread that `stays` placed.
 pub(in super::super) fn gainful(
     crowd: &Crowd,
     terrain: &Terrain,
