@@ -68,7 +68,7 @@ pub(super) fn ranks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<u32> {
     ranks
 }
 
-/// The placement of each task in the answer. On one CPU there is no choice.
+/// On one CPU every task is placed on that CPU. On one CPU there is no choice.
 fn places(set: &TaskSet, asked: &ChargedAnswer) -> Option<Vec<TaskPlacement>> {
     let alone = || vec![TaskPlacement::Cpus(vec![0]); set.tasks().len()];
     asked.answer.placement.clone().or_else(|| (set.cpus() == 1).then(alone))
@@ -77,8 +77,9 @@ fn places(set: &TaskSet, asked: &ChargedAnswer) -> Option<Vec<TaskPlacement>> {
 /// The longest time for which a job of each task occupies its CPU under EDF: its WCET with its own reloads, and at
 /// least its charged execution time.
 ///
-/// A job is charged for the job that it preempts, so the charge to `j` bounds the cost of one preemption by `j` to
-/// the preempted job. Each job with an earlier deadline that is released before a job preempts that job at most once.
+/// A job is charged for the job that it preempts, so the charge to `j` bounds the cost of one preemption by `j` to the
+/// preempted job. Each job with an earlier deadline that is released within the job's deadline preempts the job at most
+/// once.
 pub(super) fn needs(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Time> {
     let (tasks, places) = (set.tasks(), places(set, asked));
     let places = places.as_deref().or_else(|| set.placement());

@@ -31,7 +31,7 @@ impl Divisor {
         self.by
     }
 
-    /// The rounded reciprocal of the divisor.
+    /// The divisor as a time.
     #[inline]
     pub(crate) fn inverse(self) -> f64 {
         self.inverse

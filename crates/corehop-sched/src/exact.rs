@@ -12,8 +12,7 @@ pub(crate) fn relative_error(terms: usize) -> f64 {
     (terms + 12) as f64 * f64::EPSILON
 }
 
-/// A floating-point sum minus the value it is compared with, together with the sum of the
-/// magnitudes.
+/// A floating-point sum minus the value with which the sum is compared, together with the sum of the magnitudes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Filter {
     value: f64,

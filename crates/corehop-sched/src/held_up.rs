@@ -166,7 +166,8 @@ pub(crate) fn is_plain(system: System<'_>, tasks: &[Task]) -> bool {
     system.locks.is_none() && tasks.iter().all(|task| task.suspension == Time::ZERO)
 }
 
-/// Whether an exact analysis stays exact for these tasks: delays that are only bounded need not happen.
+/// Whether an exact analysis stays exact for these tasks: the analysis is not exact if a delay is only bounded, because
+/// such a delay need not happen.
 pub(crate) fn is_exact(system: System<'_>, tasks: &[Task]) -> bool {
     is_plain(system, tasks) && tasks.iter().all(|task| task.blocking == Time::ZERO)
 }

@@ -134,9 +134,9 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// Computes the margin of an answer. `question` is the set's question if that was asked, and `None` if the user
-    /// named a test. Sets of many tasks get no slack and no changes unless the user requests them. Sets accepted only
-    /// by a search through all assignments get no slack.
+    /// Computes the margin of an answer. `question` is the set's question, or `None` if the user named a test instead
+    /// of asking a question. Sets of many tasks get no slack and no changes unless the user requests them. Sets
+    /// accepted only by a search through all assignments get no slack.
     pub fn of(
         set: &TaskSet,
         answered: &Answered,

@@ -139,7 +139,7 @@ mod tests {
     use crate::charge::{ChargedSet, DelayCharge};
     use corehop_plan::workload::set_file;
 
-    /// Runs one test, and counts the runs.
+    /// Runs one test, and counts the runs of the test.
     struct By(&'static Test, usize);
 
     impl Asks for By {

@@ -39,14 +39,14 @@ pub struct TestAnswer {
     pub bounds: Option<Vec<Time>>,
     /// The reason why the test cannot decide, or which condition failed.
     pub why: Option<String>,
-    /// If the test combines several tests: the test that accepted.
+    /// The test that accepted, if the test combines several tests.
     pub accepted_by: Option<&'static str>,
-    /// If the test assigns priorities: the tasks, the highest priority first.
+    /// The tasks by priority, the highest first, if the test assigns priorities.
     pub priorities: Option<Vec<usize>>,
-    /// If the test assigns CPUs: the tasks of each CPU (or cluster).
+    /// The tasks of each CPU (or cluster), if the test assigns CPUs.
     pub partition: Option<Vec<Vec<usize>>>,
-    /// If the test splits tasks: where each task runs, in the order of the tasks. For other tests the placement
-    /// follows from `partition`, and [`ChargedAnswer`](super::charge::ChargedAnswer) contains it.
+    /// The CPUs, pieces or shares of each task, in the order of the tasks, if the test splits tasks. For other tests
+    /// the placement follows from `partition`, and [`ChargedAnswer`](super::charge::ChargedAnswer) contains it.
     pub placement: Option<Vec<TaskPlacement>>,
     /// A bound on the latency of each chain of the set, in the order of the chains, if the set has chains.
     pub latencies: Option<Vec<Time>>,

@@ -124,7 +124,7 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC).cast_unsigned()
 }
 
-/// Sleeps until `CLOCK_MONOTONIC` shows `deadline` nanoseconds; signals do not shorten it.
+/// Sleeps until `CLOCK_MONOTONIC` shows `deadline` nanoseconds; signals do not end the sleep earlier.
 pub fn sleep_until(deadline: i64) {
     let time =
         libc::timespec { tv_sec: deadline / 1_000_000_000, tv_nsec: deadline % 1_000_000_000 };

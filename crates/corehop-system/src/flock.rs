@@ -34,7 +34,8 @@ pub fn try_lock(file: &File) -> Locking {
     }
 }
 
-/// Waits for the lock on a file; returns whether it is then held. If locks are refused, the call returns immediately.
+/// Waits for the lock on a file; returns whether this process then holds the lock. If the file system refuses locks,
+/// the call returns immediately.
 pub(crate) fn wait(file: &File) -> bool {
     loop {
         match file.lock() {

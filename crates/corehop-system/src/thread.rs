@@ -14,7 +14,8 @@ pub const FIFO_PRIORITY: i32 = 2;
 /// Runs `work` in a new thread. The CPUs and the policy that `work` sets end with that thread.
 ///
 /// # Errors
-/// Returns the system's error if no thread can be started (`ulimit -u`, a denied clone3), and a panic of `work`.
+/// Returns the system's error if no thread can be started (`ulimit -u`, a denied clone3), and an error if `work`
+/// panics.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
@@ -33,7 +34,7 @@ pub fn set_affinity(cpus: impl IntoIterator<Item = Cpu>) -> io::Result<()> {
 /// Returns the CPUs that the calling thread may use.
 ///
 /// # Errors
-/// No error that a thread can cause.
+/// Returns an error only if the kernel fails; no thread can cause an error.
 pub fn affinity() -> io::Result<CpuList> {
     affinity_of(0)
 }
@@ -167,8 +168,8 @@ pub fn set_policy(policy: SchedulingPolicy) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets and returns the best policy that the calling thread may have for measuring, and why it is
-/// not a better one.
+/// Sets and returns the best policy that the calling thread may have for measuring, and the reason why the thread has
+/// no better policy.
 ///
 /// `real_time` says whether FIFO may be tried.
 pub fn best_policy(real_time: Result<(), String>) -> (SchedulingPolicy, Option<String>) {

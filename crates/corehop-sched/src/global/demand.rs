@@ -37,8 +37,8 @@ pub(crate) fn beyond(system: System<'_>) -> Option<Beyond> {
     })
 }
 
-/// The least interval in which the tasks demand too much. Only due times matter: between them the work grows no
-/// faster than the CPUs can do it, so the excess is largest at a due time.
+/// The least interval in which the tasks demand too much. Only due times matter: between two due times the CPUs keep up
+/// with the work that is added, so the excess is largest at a due time.
 fn first_beyond(tasks: &[&Task], cpus: u128) -> Option<Time> {
     let last = last_time(tasks, cpus as f64);
     let mut due: Vec<Time> = tasks.iter().map(|it| it.deadline).collect();

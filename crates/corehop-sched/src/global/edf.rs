@@ -81,8 +81,8 @@ pub fn own_cpu(system: System<'_>) -> Verdict {
     Verdict::sufficient(few && each)
 }
 
-/// `sum of delta <= m - (m - 1) max delta` (Goossens, Funk and Baruah 2003; with densities, Bertogna,
-/// Cirinei and Lipari 2005 and Baker and Baruah 2007).
+/// Tests `sum of delta <= m - (m - 1) max delta` (Goossens, Funk and Baruah 2003; with densities, Bertogna, Cirinei and
+/// Lipari 2005 and Baker and Baruah 2007).
 pub fn gfb(system: System<'_>) -> Verdict {
     let m = system.m();
     if !each_fits(system.tasks) {
@@ -93,8 +93,8 @@ pub fn gfb(system: System<'_>) -> Verdict {
     Verdict::sufficient(compare_sum(all, m).is_le())
 }
 
-/// Baker's test (RTSS 2003; for deadlines beyond periods the case analysis of TPDS 16(8), 2005): for
-/// each `k`, `sum of min(1, beta_i) <= m (1 - lambda) + lambda` with `lambda = C_k / D_k`.
+/// Runs Baker's test (RTSS 2003; for deadlines beyond periods the case analysis of TPDS 16(8), 2005): for each `k`,
+/// `sum of min(1, beta_i) <= m (1 - lambda) + lambda` with `lambda = C_k / D_k`.
 pub fn bak(system: System<'_>) -> Verdict {
     if !each_fits(system.tasks) {
         return Verdict::Unknown;
@@ -103,7 +103,7 @@ pub fn bak(system: System<'_>) -> Verdict {
     Verdict::sufficient(system.tasks.iter().all(fits))
 }
 
-/// The sign of the left side minus the right side of the condition, or `None` if floating point cannot decide.
+/// The sign of the left side of Baker's condition minus the right side, or `None` if floating point cannot decide.
 #[expect(clippy::many_single_char_names, reason = "the paper's letters")]
 fn bak_sum(system: System<'_>, k: &Task) -> Option<Ordering> {
     let (c, d) = (k.wcet.as_f64(), k.deadline.as_f64());
@@ -128,8 +128,8 @@ fn bak_sum(system: System<'_>, k: &Task) -> Option<Ordering> {
     filter.sign()
 }
 
-/// The sign of the left side minus the right side in whole numbers: everything is multiplied by `D_k^2`, and the rest
-/// of each quotient is a fraction.
+/// The sign of the left side of Baker's condition minus the right side, in whole numbers: everything is multiplied by
+/// `D_k^2`, and the rest of each quotient is a fraction.
 fn bak_sum_exact(system: System<'_>, k: &Task) -> Ordering {
     let (c, d) = (i128::from(k.wcet), i128::from(k.deadline));
     let one = d * d;
@@ -156,8 +156,8 @@ fn bak_sum_exact(system: System<'_>, k: &Task) -> Ordering {
     exact::sign_of_sum(rests.into_iter().chain([(whole, 1)]))
 }
 
-/// Tests by Bertogna, Cirinei and Lipari (ECRTS 2005): for each `k`, the work of the other tasks, each limited to
-/// `D_k - C_k`, must be less than that limit times `m`; or equal, if one of the tasks is below the limit.
+/// Tests by Bertogna, Cirinei and Lipari (ECRTS 2005). For each `k`, the work of the other tasks, each limited to `D_k
+/// - C_k`, must be less than `m (D_k - C_k)`, or equal if the work of some task is below its limit.
 pub fn bcl(system: System<'_>) -> Verdict {
     let (tasks, m) = (system.tasks, system.m());
     if !each_fits(tasks) || !constrained(tasks) {
@@ -246,8 +246,8 @@ fn slack_of(
     spare.checked_sub(filled / m)
 }
 
-/// For each task within each deadline, `floor(D_k / T) C + min(C, max(0, D_k mod T - S))`. The quotients are computed
-/// once because every round needs them.
+/// The work of each task within each deadline: `floor(D_k / T) C + min(C, max(0, D_k mod T - S))`. The quotients are
+/// computed once because every round needs them.
 #[derive(Debug)]
 pub(super) struct DueWithin<'a> {
     tasks: &'a [Task],

@@ -33,7 +33,7 @@ pub fn ff_dbf(system: System<'_>) -> Verdict {
     Verdict::sufficient(allowed.any(|sigma| holds(system, sigma)))
 }
 
-/// `sigma <= (m - U) / (m - 1) - 1/10`
+/// Whether `sigma <= (m - U) / (m - 1) - 1/10`.
 fn within_limit(system: System<'_>, (a, b): (u64, u64)) -> bool {
     let others = system.m() - 1;
     let all = system.tasks.iter().map(Task::u).chain([(others * a, b), (others, MARGIN)]);
@@ -60,8 +60,8 @@ fn holds(system: System<'_>, (a, b): (u64, u64)) -> bool {
     false
 }
 
-/// `b ffdbf(t, a/b)`: all whole jobs, and the part of one more job that does not fit before the window at speed
-/// sigma.
+/// The product `b ffdbf(t, a/b)`: all whole jobs, and the part of one more job that does not fit before the window at
+/// speed sigma.
 #[inline]
 fn forced_forward(task: &Task, t: Time, a: u64, b: u64) -> u128 {
     let (whole, rest) = (t / task.period, t % task.period);

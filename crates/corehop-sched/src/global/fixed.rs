@@ -19,8 +19,8 @@ pub fn bertogna(system: System<'_>) -> Option<Vec<Time>> {
     densest(system, |task, bound| task.deadline - bound)
 }
 
-/// Bounds response times as [`bertogna`] without slacks: a higher-priority task carries in as much as its deadline
-/// allows.
+/// Bounds response times like [`bertogna`], but without slacks: a higher-priority task carries in as much as its
+/// deadline allows.
 pub fn bertogna_plain(system: System<'_>) -> Option<Vec<Time>> {
     densest(system, |_, _| Time::ZERO)
 }
@@ -42,9 +42,9 @@ fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Tim
     })
 }
 
-/// Bounds response times as [`bertogna`] for tasks that share a priority: tasks of equal priority count as higher,
-/// with as much carry-in as their deadlines allow. If a job were the first late job, all jobs before it would be in
-/// time, so no job is late and the bounds hold.
+/// Bounds response times like [`bertogna`] for tasks that share a priority: tasks of equal priority count as tasks of
+/// higher priority, and carry in as much as their deadlines allow. If a job were the first late job, all jobs before it
+/// would be in time, so no job is late and the bounds hold.
 fn densest_among_equals(
     system: System<'_>,
     ranking: &Ranking,
@@ -75,9 +75,9 @@ fn densest_among_equals(
     Some(bounds)
 }
 
-/// Bounds response times by Guan, Stigge, Yi and Yu (RTSS 2009): only `m - 1` tasks carry work in. For tasks that
-/// share a priority this limit does not hold, because an earlier job of the analysed task may have kept more of them
-/// waiting.
+/// Bounds response times by Guan, Stigge, Yi and Yu (RTSS 2009): only `m - 1` tasks carry work in. The limit of `m - 1`
+/// tasks does not hold for tasks that share a priority, because an earlier job of the analysed task may have kept more
+/// tasks waiting.
 pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
     let periods = periods(system.tasks);
     let mut split = Split::default();
@@ -103,7 +103,7 @@ pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
     })
 }
 
-/// Response-time bounds from the highest priority down; `least` gives the least unfilled window of a task.
+/// The response-time bounds from the highest priority down; `least` returns the least unfilled window of a task.
 fn response_times(
     system: System<'_>,
     mut least: impl FnMut(System<'_>, &[usize], &[Time], usize, Time) -> Option<Time>,
@@ -148,7 +148,7 @@ pub(super) fn carried(c: Time, period: Divisor, response: Time, x: Time) -> Work
     WorkloadBound { value: whole * c + c + alpha, run }
 }
 
-/// The workloads of all tasks without carry-in and with carry-in, of which only some tasks have carry-in.
+/// The workloads of all tasks, each without and with carry-in; only some tasks get carry-in at a time.
 #[derive(Debug, Default)]
 pub(super) struct Split {
     alone: Vec<Neighbour>,
@@ -191,8 +191,8 @@ impl Split {
     }
 }
 
-/// Whether task `k` meets its deadline below the tasks `above`, in any order, if all of these meet their deadlines:
-/// deadline analysis with limited carry-in (Davis and Burns, Real-Time Systems 47(1), 2011).
+/// Runs deadline analysis with limited carry-in (Davis and Burns, Real-Time Systems 47(1), 2011). Returns whether task
+/// `k` meets its deadline below the tasks `above`, in any order, if the tasks `above` meet their deadlines.
 pub fn da_lc(system: System<'_>, k: usize, above: &[usize]) -> bool {
     let own = &system.tasks[k];
     if above.len() < system.cpus as usize {
@@ -213,7 +213,7 @@ pub fn da_lc(system: System<'_>, k: usize, above: &[usize]) -> bool {
     own.wcet + sum / system.m() <= own.deadline
 }
 
-/// Deadline analysis with limited carry-in for a given priority order, the highest priority first.
+/// Runs deadline analysis with limited carry-in for a given priority order, the highest priority first.
 pub fn da_lc_in_order(system: System<'_>, order: &[usize]) -> bool {
     let fits = each_fits(system.tasks) && constrained(system.tasks);
     fits && order.iter().enumerate().all(|(at, &k)| da_lc(system, k, &order[..at]))

@@ -17,9 +17,9 @@ use corehop_plan::workload::task::{Task, Time};
 /// The largest number of rounds that improve slacks.
 const ROUNDS: usize = 25;
 
-/// Bounds response times under global non-preemptive fixed priorities; `None` if a task may miss its deadline. Tasks
-/// of equal priority count as higher and carry in what their deadlines allow: if a job were the first late job, all
-/// jobs before it would be in time.
+/// Bounds response times under global non-preemptive fixed priorities; `None` if a task may miss its deadline. Tasks of
+/// equal priority count as tasks of higher priority and carry in what their deadlines allow: if a job were the first
+/// late job, all jobs before it would be in time.
 pub fn fixed(system: System<'_>) -> Option<Vec<Time>> {
     let tasks = system.tasks;
     if !each_fits(tasks) || !constrained(tasks) {

@@ -29,7 +29,7 @@ pub fn edf(system: System<'_>) -> Verdict {
     Verdict::sufficient(iterate(system, StopRule::Accepted).is_some())
 }
 
-/// A bound on each task's response time, where the test accepts.
+/// Returns a bound on each task's response time if the test accepts, otherwise `None`.
 pub fn edf_bounds(system: System<'_>) -> Option<Vec<Time>> {
     iterate(system, StopRule::Settled)
 }
@@ -67,7 +67,7 @@ struct SlackAnalysis<'a> {
     system: System<'a>,
     due: DueWithin<'a>,
     slack: Vec<Time>,
-    /// For each task, no shorter window is unfilled, whatever slacks are found.
+    /// For each task, a lower bound on the task's least unfilled window, whatever slacks are found.
     least: Vec<Time>,
     others: Vec<Neighbour>,
     sweep: Sweep,
@@ -118,7 +118,7 @@ impl SlackAnalysis<'_> {
         (all_fit, changed)
     }
 
-    /// The least window of task `k` that the other tasks do not fill; `None` if it ends after the deadline.
+    /// The least window of task `k` that the other tasks do not fill; `None` if the window ends after the deadline.
     fn window(&mut self, k: usize) -> Option<Time> {
         let (tasks, own) = (self.system.tasks, &self.system.tasks[k]);
         let (row, periods) = self.due.row(k);

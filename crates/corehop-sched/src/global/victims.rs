@@ -66,8 +66,8 @@ use corehop_plan::workload::task::{Task, Time};
 const ROUNDS: usize = 25;
 const WINDOWS: usize = 100;
 
-/// The largest number of tasks, because the time grows with the square of their number, and in part with the fourth
-/// power.
+/// The largest number of tasks that is analysed, because the time grows with the square of the number of tasks, and in
+/// part with the fourth power.
 const MOST_TASKS: usize = 1_000;
 const MOST_ORDERED: usize = 100;
 
@@ -134,7 +134,7 @@ pub fn edf(system: System<'_>, delays: &[Time]) -> Option<Vec<Time>> {
     accepted.then_some(known.responses)
 }
 
-/// Deadline analysis with at most `m - 1` tasks carrying in for a given order, the highest priority first.
+/// Runs deadline analysis with at most `m - 1` carry-in tasks for a given order, the highest priority first.
 pub fn da_lc_in_order(system: System<'_>, delays: &[Time], order: &[usize]) -> bool {
     let covered = is_covered(system.tasks, MOST_ORDERED);
     covered && order.iter().enumerate().all(|(at, &k)| da_lc(system, delays, k, &order[..at]))
@@ -149,8 +149,8 @@ pub fn da_lc_assignment(system: System<'_>, delays: &[Time]) -> Option<Vec<usize
     optimal_assignment(system.tasks.len(), |k, above| da_lc(system, delays, k, above))
 }
 
-/// Deadline analysis with at most `m - 1` carry-in tasks (Davis and Burns): whether task `k` meets its deadline below
-/// the tasks `above`, in any order, if all of these meet their deadlines.
+/// Runs deadline analysis with at most `m - 1` carry-in tasks (Davis and Burns). Returns whether task `k` meets its
+/// deadline below the tasks `above`, in any order, if the tasks `above` meet their deadlines.
 fn da_lc(system: System<'_>, delays: &[Time], k: usize, above: &[usize]) -> bool {
     let mut known = ResponseContext::new(system, delays, PreemptionOrder::Any);
     for &i in above {
@@ -181,12 +181,12 @@ enum PreemptionOrder {
 /// The interference of one task in the window of another.
 #[derive(Debug, Clone, Copy)]
 struct Felt {
-    /// The longest time for which a job counts, its period, and the longest time from its release until it no longer
-    /// counts.
+    /// The longest time for which a job interferes, the period of the jobs, and the longest time from the release of a
+    /// job until the job no longer interferes.
     wcet: Time,
     period: Divisor,
     response: Time,
-    /// The longest time for which jobs with priority count.
+    /// The longest total time for which jobs of higher priority interfere.
     most: Time,
 }
 
@@ -341,8 +341,8 @@ impl<'a> ResponseContext<'a> {
         None
     }
 
-    /// For how long the jobs of each task `above` linger: the largest delay among the paid-for tasks that can wait
-    /// for this job.
+    /// The time for which the jobs of each task `above` linger: the largest delay among the paid-for tasks that can
+    /// wait for such a job.
     fn lingers(&self, k: usize, above: &[usize], paid: &[usize]) -> Vec<Time> {
         let of = |i: usize| if paid.contains(&i) { self.delays[i] } else { Time::ZERO };
         if self.order == PreemptionOrder::Fixed {
@@ -362,7 +362,7 @@ impl<'a> ResponseContext<'a> {
         paid.iter().find(|&&v| v != i).map_or(Time::ZERO, |&v| self.delays[v])
     }
 
-    /// The job of `k` before the analysed job. Under EDF it may linger into the window.
+    /// The job of `k` before the analysed job. Under EDF the earlier job may linger into the window.
     fn job_before(&self, k: usize, paid: &[usize]) -> Option<Felt> {
         let period = self.system.tasks[k].period;
         let until = self.responses[k].saturating_add(self.longest_but(k, paid));
@@ -371,8 +371,8 @@ impl<'a> ResponseContext<'a> {
         Some(Felt { wcet, period: Divisor::new(period), response: wcet + period, most })
     }
 
-    /// Task `i` in the window of `k`, where `pays` says whether its jobs pay for themselves and `lingers` for how
-    /// long they linger.
+    /// The interference of task `i` in the window of `k`. `pays` says whether the jobs of `i` pay for themselves, and
+    /// `lingers` for how long the jobs linger.
     fn felt(&self, i: usize, k: usize, pays: bool, lingers: Time) -> Felt {
         let (task, own) = (&self.system.tasks[i], &self.system.tasks[k]);
         let count = if pays { self.preemptions[i] } else { 0 };
@@ -429,14 +429,14 @@ fn windows(own: AnalysedJob) -> Option<WindowRange> {
     Some(WindowRange { from: Time::TICK, limit, wait: own.wcet - Time::TICK })
 }
 
-/// The least window if all other tasks carry work in.
+/// The response bound from the least unfilled window if all other tasks carry work in.
 fn densest(sweep: &mut Sweep, m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let among = windows(own)?;
     let mut others: Vec<Neighbour> = felt.iter().map(Felt::densest).collect();
     sweep.least_unfilled(m, &mut others, among).map(|y| own.wcet + y - Time::TICK)
 }
 
-/// The least window if at most `m - 1` tasks carry work in.
+/// The response bound from the least unfilled window if at most `m - 1` tasks carry work in.
 fn limited(split: &mut Split, m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let WindowRange { limit, wait, .. } = windows(own)?;
     let mut y = Time::TICK;

@@ -42,7 +42,7 @@ pub(super) enum NextWindow {
 pub(super) struct WindowRange {
     pub(super) from: Time,
     pub(super) limit: Time,
-    /// The time by which the windows are longer in which the other tasks' work is counted.
+    /// The time by which each window is extended when the work of the other tasks is counted.
     pub(super) wait: Time,
 }
 

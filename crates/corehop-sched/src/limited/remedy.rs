@@ -79,7 +79,8 @@ impl Remedies {
     /// Times are whole microseconds, rounded to the pessimistic side.
     ///
     /// # Errors
-    /// Returns [`TaskError`] if the set is for several CPUs, a task states no size, or the cost of a size is not known.
+    /// Returns [`TaskError`] if the set is for several CPUs, a task states no working set size, or the cost of a size
+    /// is not known.
     pub fn of(set: &TaskSet, costs: &dyn EventCosts) -> Result<Self, TaskError> {
         if set.cpus() != 1 {
             return Err(TaskError {
@@ -154,7 +155,7 @@ fn delays(set: &TaskSet, costs: &dyn EventCosts) -> Result<Vec<Cost>, TaskError>
 /// Returns [`NoRegions`] if deadlines are missed with every limit, or the analysis does not cover the tasks.
 ///
 /// # Panics
-/// If there are not as many delays as tasks.
+/// Panics if there are not as many delays as tasks.
 pub fn remedy(tasks: &[Task], limit: Limit, delays: &[Cost]) -> Result<Remedy, NoRegions> {
     assert_eq!(tasks.len(), delays.len(), "a delay for each task");
     let preemptions = arrivals(tasks, limit);

@@ -6,7 +6,7 @@ use corehop_plan::workload::task::{Task, Time};
 /// The rules that limit preemptions.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
-    /// Whether the earlier deadline runs first; otherwise the lower rank does.
+    /// Whether the task with the earlier deadline runs first; otherwise the task with the lower rank runs first.
     pub(super) edf: bool,
     /// The rank of each task; the smallest rank runs first.
     pub(super) rank: Vec<usize>,

@@ -10,7 +10,8 @@ use corehop_plan::workload::task::{Task, Time};
 pub struct Thresholds {
     /// The tasks by priority, the highest first.
     pub order: Vec<usize>,
-    /// For each index in `order`: only tasks at smaller indexes may preempt.
+    /// For each index in `order`, the threshold: only tasks at indexes below the threshold may preempt the task at this
+    /// index.
     pub thresholds: Vec<usize>,
     /// For each index in `order`, the worst response time.
     pub responses: Vec<Time>,
@@ -54,7 +55,7 @@ pub fn largest(tasks: &[Task]) -> Result<Thresholds, NoRegions> {
     Ok(Thresholds { order, thresholds, responses })
 }
 
-/// A response time. A value beyond the deadline is only a lower bound.
+/// A response time. If the value is beyond the deadline, the value is only a lower bound of the response.
 struct Response(Time);
 
 impl Response {

@@ -28,9 +28,8 @@ pub struct SystemOverheads {
     pub context_switch: Time,
     /// The time to notify another CPU, which is charged if there are at least two CPUs.
     pub interprocessor: Time,
-    /// If a dedicated CPU handles all releases: the longest time until a release is handled, including releases that
-    /// may be handled before it ([`dedicated_to`](SystemOverheads::dedicated_to)). `None` if each CPU handles its own
-    /// releases.
+    /// The longest time until a dedicated CPU handles a release, including earlier releases that the CPU may handle
+    /// first ([`dedicated_to`](SystemOverheads::dedicated_to)). `None` if each CPU handles its own releases.
     pub dedicated: Option<Time>,
 }
 
@@ -56,10 +55,10 @@ impl SystemOverheads {
         }
     }
 
-    /// Returns the overheads with a dedicated CPU that only handles the releases of all tasks of `set`, whose times
-    /// are in microseconds. A release waits for simultaneous releases: the least R > 0 with
-    /// `R = sum of ceil((R + J_i + ev) / T_i) rel`, over the tasks of all CPUs. If releases come faster than the CPU handles them, there is no
-    /// such R, and no task is in time.
+    /// Returns the overheads with a dedicated CPU that only handles the releases of all tasks of `set`, whose times are
+    /// in microseconds. A release waits for simultaneous releases. The longest wait is the least R > 0 with `R = sum of
+    /// ceil((R + J_i + ev) / T_i) rel`, over the tasks of all CPUs. If releases come faster than the CPU handles them,
+    /// there is no such R, and no task meets its deadline.
     #[must_use]
     pub fn dedicated_to(self, set: &TaskSet) -> Self {
         let tasks = set.tasks();
@@ -80,7 +79,7 @@ impl SystemOverheads {
         Self { dedicated: Some(Time::new((2 * never) as u64)), ..self }
     }
 
-    /// The time to notify another CPU: charged on several CPUs, and if a dedicated CPU handles releases.
+    /// The time to notify another CPU, which is charged on several CPUs, and if a dedicated CPU handles releases.
     fn interrupt(&self, cpus: u32) -> Time {
         if cpus > 1 || self.dedicated.is_some() { self.interprocessor } else { Time::ZERO }
     }
@@ -91,10 +90,10 @@ impl SystemOverheads {
     }
 }
 
-/// `e' = (e + 2 (sch + cxs) + cpmd) / (1 - Ut - Ur) + 2 cpre + ipi`, `T' = T - ev`, `D' = D - ev`. With a dedicated
-/// CPU for releases, Ur is 0, and a release is late by `ev + R`. Execution times are rounded up. `tasks` are the
-/// tasks of one CPU, cluster or machine with `cpus` CPUs. A job pays for the releases of these tasks, and `cpmd` is
-/// each job's payment for the job that it preempts.
+/// Charges overheads to each job: `e' = (e + 2 (sch + cxs) + cpmd) / (1 - Ut - Ur) + 2 cpre + ipi`, `T' = T - ev`, `D'
+/// = D - ev`. With a dedicated CPU for releases, Ur is 0, and a release is late by `ev + R`. Execution times are
+/// rounded up. `tasks` are the tasks of one CPU, cluster or machine with `cpus` CPUs. A job pays for the releases of
+/// these tasks, and `cpmd` is each job's payment for the job that it preempts.
 pub fn job_level(tasks: &[Task], cpus: u32, costs: &SystemOverheads, cpmd: &[Time]) -> Vec<Task> {
     let inflated = |(task, &delay): (&Task, &Time)| {
         one_job(tasks, cpus, costs, task, delay).unwrap_or_else(|| task.impossible())

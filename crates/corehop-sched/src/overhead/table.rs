@@ -196,8 +196,8 @@ fn settle(points: &mut Vec<(f64, f64)>) {
     }
 }
 
-/// The overhead in nanoseconds, interpolated linearly between two numbers of tasks. Below the smallest number its
-/// value applies.
+/// The overhead in nanoseconds, interpolated linearly between two numbers of tasks. For fewer tasks than the smallest
+/// number in the table, the overhead of the smallest number applies.
 fn at(points: &[(f64, f64)], count: usize) -> Result<Time, OverheadError> {
     let n = count as f64;
     let place = points.partition_point(|&(known, _)| known < n);

@@ -10,7 +10,7 @@ use crate::uni::{edf, fixed};
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The one of the admitting bins that gets a task.
+/// The rule that selects one of the admitting bins for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fit {
     /// The last used bin, or the next admitting bin after it.
@@ -21,8 +21,8 @@ pub enum Fit {
     Best,
     /// The emptiest admitting bin, or the first of equally full bins.
     Worst,
-    /// The second emptiest admitting bin, or the first of equally full bins. If only one bin admits the task, that
-    /// bin.
+    /// The second emptiest admitting bin, or the first of equally full bins. If only one bin admits the task, that bin
+    /// gets the task.
     AlmostWorst,
 }
 
@@ -50,7 +50,7 @@ impl Fit {
 /// A packing method for tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Packing {
-    /// The one of the admitting bins that gets a task.
+    /// The rule that selects one of the admitting bins for a task.
     pub fit: Fit,
     /// Whether tasks are taken by falling utilisation instead of in their order.
     pub decreasing: bool,
@@ -63,7 +63,8 @@ pub struct Packing {
 /// The tasks of each bin in the order of their arrival; or the index of the first task that no bin admitted.
 pub type PackingResult = Result<Vec<Vec<usize>>, usize>;
 
-/// A bin: its tasks, and the rounded sum of their utilisations. Doubts about the sum are settled from the tasks.
+/// A bin: its tasks, and the rounded sum of their utilisations. If the rounded sum does not decide, the exact
+/// utilisations of the tasks decide.
 #[derive(Debug, Clone, Default)]
 struct Bin {
     tasks: Vec<usize>,
@@ -204,7 +205,7 @@ impl Packing {
 }
 
 impl Bin {
-    /// The tasks of the bin and one more.
+    /// The tasks of the bin, and the task `at`.
     fn with<'a>(&'a self, tasks: &'a [Task], at: usize) -> impl Iterator<Item = &'a Task> {
         self.tasks.iter().map(|&other| &tasks[other]).chain([&tasks[at]])
     }

@@ -18,7 +18,7 @@ use corehop_plan::workload::task::{Task, Time};
 
 use super::packing::by_utilisation;
 
-/// A task, or a piece of it, on a CPU.
+/// A whole task or a piece of a task, on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subtask {
     /// The index of the task.
@@ -35,7 +35,7 @@ pub struct Subtask {
     pub deadline: Time,
 }
 
-/// The load of a CPU: whole tasks and pieces as tasks, with each one's reload time after a preemption.
+/// The load of a CPU: whole tasks and pieces as tasks, and the reload time of each after a preemption.
 #[derive(Debug, Clone, Default)]
 pub struct CpuLoad {
     tasks: Vec<Task>,

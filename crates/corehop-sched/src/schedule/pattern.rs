@@ -25,7 +25,7 @@ pub struct Pattern {
 #[derive(Debug, Clone)]
 struct ReleaseDraws {
     draw: DrawStream,
-    /// Whether jobs are released later than their task allows.
+    /// Whether jobs are released later than at the earliest time that the task allows.
     sporadic: bool,
     /// Whether jobs execute for less than their WCET.
     shorter: bool,
@@ -61,7 +61,7 @@ impl Pattern {
         Self { begins, last, restless, draws: Some(ReleaseDraws { draw, sporadic, shorter }) }
     }
 
-    /// The additional time by which a job comes later than its task allows.
+    /// The time by which a job comes later than at the earliest time that the task allows.
     pub(super) fn gap(&mut self, task: &Task) -> Time {
         match &mut self.draws {
             Some(ReleaseDraws { draw, sporadic: true, .. }) => match draw.below(2) {

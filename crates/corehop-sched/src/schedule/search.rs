@@ -117,8 +117,8 @@ impl ScheduleSearch {
         Some((found, Releases::AtOnce))
     }
 
-    /// The first missed deadline: in all groups with simultaneous releases, then with tasks of equal priority in
-    /// turn, then with random releases.
+    /// Searches all groups for the first missed deadline: with simultaneous releases, then with tasks of equal priority
+    /// in turn, then with random releases.
     fn among(&mut self, scenes: &[Scene]) -> Option<Hit> {
         let mut found = scenes.iter().find_map(|scene| self.at_once(scene));
         for scene in scenes.iter().filter(|it| it.by == PriorityRule::Rank && it.cpus.len() == 1) {
@@ -157,7 +157,8 @@ impl ScheduleSearch {
         Some((found, Releases::OneLater))
     }
 
-    /// The longest response of a task: released with all others, later than the others, and at random.
+    /// Searches for the longest response of a task that is released with all others, later than the others, and at
+    /// random.
     fn longest(&mut self, scene: &Scene, at: usize) -> Option<Hit> {
         let mut best = self.at_once(scene);
         let alone = scene.by == PriorityRule::Rank
@@ -178,7 +179,7 @@ impl ScheduleSearch {
     }
 }
 
-/// The schedule whose subject job responds later; the first if both are equal.
+/// The schedule whose subject job responds later; the first schedule if both responses are equal.
 fn longer(one: Option<Hit>, other: Option<Hit>) -> Option<Hit> {
     let response = |it: &Option<Hit>| it.as_ref().map(|it| it.0.response_us());
     if response(&other) > response(&one) { other } else { one }

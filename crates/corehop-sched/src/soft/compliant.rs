@@ -22,9 +22,9 @@ use corehop_plan::workload::task::{Task, Time};
 /// The choice of the priority points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Points {
-    /// The priority point is the deadline: global EDF.
+    /// The priority point is the deadline, as in global EDF.
     Edf,
-    /// The priority point is that of fair lateness: `D - floor((m - 1) C / m)`.
+    /// The priority point is `D - floor((m - 1) C / m)`, as in fair lateness.
     FairLateness,
 }
 
@@ -171,7 +171,8 @@ impl Gain {
         Self { numerator, period: task.period, near: numerator as f64 / task.period.as_f64() }
     }
 
-    /// Falling order. Rounded values decide if they differ by more than the rounding error.
+    /// Orders the larger addition first: rounded values decide if they differ by more than the rounding error,
+    /// otherwise exact fractions decide.
     fn larger_first(a: &Self, b: &Self) -> Ordering {
         if (a.near - b.near).abs() > 1e-14 * (a.near + b.near) {
             return b.near.total_cmp(&a.near);
@@ -180,7 +181,7 @@ impl Gain {
     }
 }
 
-/// Falling order of two non-negative fractions: by their whole parts, then by their remainders.
+/// Orders the larger of two non-negative fractions first: by their whole parts, then by their remainders.
 fn larger_first(a: &(i128, u64), b: &(i128, u64)) -> Ordering {
     let parts = |&(n, d): &(i128, u64)| (n / i128::from(d), n % i128::from(d));
     let ((whole_a, rest_a), (whole_b, rest_b)) = (parts(a), parts(b));

@@ -35,8 +35,8 @@ fn rounded_utilisation(task: &Task) -> f64 {
     task.wcet.ticks().cast_signed() as f64 / task.period.ticks().cast_signed() as f64
 }
 
-/// `x` rounded up, with `last` tasks that carry work; `None` if floating point cannot decide. `each` contains the
-/// utilisations, and is consumed.
+/// The term `x` of the bounds, rounded up, with `last` tasks that carry work; `None` if floating point cannot decide.
+/// `each` contains the utilisations before the call; its content is undefined after the call.
 fn ceil_x(system: System<'_>, last: usize, each: &mut Vec<f64>) -> Option<Time> {
     let used = sum_of_largest(each, last.saturating_sub(1));
     // Whole numbers of this size are exact.
@@ -52,7 +52,7 @@ fn ceil_x(system: System<'_>, last: usize, each: &mut Vec<f64>) -> Option<Time> 
     (low >= high).then_some(Time::new(high as u64))
 }
 
-/// `x` rounded up, computed in whole numbers.
+/// The term `x` of the bounds, rounded up and computed in whole numbers.
 fn ceil_x_exact(system: System<'_>, last: usize) -> Time {
     let mut wcets: Vec<Time> = system.tasks.iter().map(|task| task.wcet).collect();
     wcets.sort_unstable_by(|a, b| b.cmp(a));

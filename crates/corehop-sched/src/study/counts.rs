@@ -22,12 +22,12 @@ pub struct StudyCounts {
 /// added index by index.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ReadingCounts {
-    /// By scheduler, delay and cap: the number of schedulable sets, or their breakdown utilisations.
+    /// The number of schedulable sets, or the breakdown utilisations of the sets, by scheduler, delay and cap.
     pub(super) cells: Vec<SetMoments>,
-    /// By scheduler and delay: the weights of the caps at which the set is schedulable, or the mean breakdown
-    /// utilisation over the caps.
+    /// The weights of the caps at which the set is schedulable, or the mean breakdown utilisation over the caps, by
+    /// scheduler and delay.
     pub(super) weighted: Vec<SetMoments>,
-    /// By crossover and step: the difference of both schedulers' weights for one stream.
+    /// The difference of both schedulers' weights for one stream, by crossover and step.
     pub(super) differences: Vec<SetMoments>,
 }
 
@@ -119,8 +119,8 @@ impl StudyCounts {
         self.shards.sets(self.study.sets)
     }
 
-    /// S(U, D_c): the share of sets that are schedulable, or the mean breakdown utilisation, by the indexes of
-    /// reading, scheduler, delay and cap. `None` if no set is counted or an index is out of range.
+    /// Returns the schedulability S(U, D_c), which is the share of schedulable sets or the mean breakdown utilisation,
+    /// by the indexes of reading, scheduler, delay and cap. `None` if no set is counted or an index is out of range.
     pub fn schedulability(
         &self,
         reading: usize,
@@ -137,8 +137,8 @@ impl StudyCounts {
         }
     }
 
-    /// W(D_c): the weighted schedulability, or the mean breakdown utilisation, by the indexes of reading, scheduler
-    /// and delay.
+    /// Returns the weighted schedulability W(D_c), or the mean breakdown utilisation, by the indexes of reading,
+    /// scheduler and delay.
     pub fn weighted(
         &self,
         reading: usize,
@@ -150,7 +150,7 @@ impl StudyCounts {
         self.readings.get(reading)?.weighted.get(at)?.mean_of(about.weighted_scale())
     }
 
-    /// W of a scheduler at a delay, by the names of reading and scheduler.
+    /// Returns the weighted schedulability W of a scheduler at a delay, by the names of reading and scheduler.
     pub fn weighted_of(
         &self,
         reading: usize,

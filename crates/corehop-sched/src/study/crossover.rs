@@ -21,7 +21,7 @@ pub struct DelayCrossing {
     pub preferable: Preferable,
 }
 
-/// Up to which delay the scheduler `of` is preferable.
+/// The delays up to which the scheduler `of` is preferable.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "preferable")]
 pub enum Preferable {
@@ -30,7 +30,8 @@ pub enum Preferable {
         /// The delay in microseconds.
         crossover_us: f64,
         /// The 95 % interval of the crossover: the delays at which chance may explain the difference between both
-        /// schedulers. The upper end is the study's largest delay if the interval may extend beyond it.
+        /// schedulers. If the interval may extend beyond the study's largest delay, the upper end is that largest
+        /// delay.
         interval_us: [f64; 2],
     },
     /// The scheduler is preferable at every delay of the study.

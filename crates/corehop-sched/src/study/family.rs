@@ -38,7 +38,7 @@ impl Family {
 /// The families that contain the sets of stream `index`.
 ///
 /// # Errors
-/// If the generator finds no set with the requested sum.
+/// Returns an error if the generator finds no set with the requested sum.
 pub(super) fn families(
     generator: &Generator,
     caps: Caps,

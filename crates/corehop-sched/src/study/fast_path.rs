@@ -90,7 +90,7 @@ impl PackingRule {
         (self.cpus / self.clusters.cpus) as usize
     }
 
-    /// Whether each set of the family can be packed, in their order. Sets that are left out cannot be packed.
+    /// Whether each set of the family can be packed, in their order. Sets without a verdict cannot be packed.
     pub(super) fn verdicts(
         self,
         family: &Family,
@@ -119,8 +119,8 @@ impl PackingRule {
         }
     }
 
-    /// For one bin: at how many of the first `delays`, which ascend, each set fits. Sets that are left out fit at
-    /// none.
+    /// For each set, the number of `delays` at which the set fits into one bin; the delays ascend, and the set fits at
+    /// the first delays. Sets without a number fit at no delay.
     pub(super) fn latest(self, family: &Family, delays: &[Time], latest: &mut Vec<usize>) {
         let guard = guard(family.tasks.len(), self.cpus);
         // Of the prefix: the sums of the utilisations and of the rates, and the shortest slack.

@@ -215,7 +215,7 @@ pub struct Clusters {
     pub decreasing: bool,
 }
 
-/// A comparison: up to which delay is one scheduler preferable to another scheduler with a fixed delay?
+/// A comparison that finds up to which delay one scheduler is preferable to another scheduler with a fixed delay.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crossover {

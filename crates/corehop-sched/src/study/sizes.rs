@@ -43,8 +43,8 @@ pub struct Sizes {
     pub fixed_interval: [PreferenceRange; 2],
     /// The preferable sizes if each scheduler suffers the cost of its own events.
     pub each_its_own: PreferenceRange,
-    /// The preferable sizes with the ends of costs and of W: once taken against the scheduler `of`, and once in its
-    /// favour.
+    /// The preferable sizes with the ends of the intervals of costs and of W: first with the ends against the scheduler
+    /// `of`, then with the ends in its favour.
     pub each_its_own_interval: [PreferenceRange; 2],
 }
 
@@ -92,7 +92,7 @@ impl StudyCounts {
         pairs.filter_map(of).collect()
     }
 
-    /// W at any delay up to the largest delay of the study, interpolated linearly.
+    /// The weighted schedulability W at any delay up to the largest delay of the study, interpolated linearly.
     fn between(
         &self,
         reading: usize,

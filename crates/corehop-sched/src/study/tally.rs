@@ -47,8 +47,8 @@ impl SetMoments {
     pub fn mean(self) -> Option<f64> {
         (self.sets > 0).then(|| self.sum as f64 / self.sets as f64)
     }
-    /// For a count: the share, with the interval of Clopper and Pearson (Biometrika 26, 1934), which covers the true
-    /// share in at least 95 of 100 cases.
+    /// Returns the share of counted sets, with the interval of Clopper and Pearson (Biometrika 26, 1934), which covers
+    /// the true share in at least 95 of 100 cases.
     pub fn share(self) -> Option<ShareEstimate> {
         let value = self.mean()?;
         let (n, hits) = (self.sets as usize, self.sum.max(0) as usize);

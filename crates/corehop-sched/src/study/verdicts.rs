@@ -54,7 +54,7 @@ impl PolicyQuery {
         }
     }
 
-    /// The verdict on each set of the family, in their order; no for sets that are left out.
+    /// The verdict on each set of the family, in their order; the verdict on a set that is left out is no.
     pub(super) fn verdicts(
         self,
         family: &Family,

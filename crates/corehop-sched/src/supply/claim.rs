@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::Supplies;
 use corehop_plan::workload::task::Time;
 
-/// The confidence of the bound on the share of windows that may lose more.
+/// The confidence of the bound on the share of windows that may lose more time than the largest observed loss.
 const CONFIDENCE: f64 = 0.95;
-/// The largest share of windows beyond a bound with which it still counts as a bound, as for costs.
+/// The largest share of windows that may exceed a bound that still counts as a bound, as for costs.
 const MOST_BEYOND: f64 = 0.1;
 
 /// The observations behind a supply, for windows up to a length.
@@ -20,14 +20,15 @@ pub struct SupplyClaim {
     pub lost_ns: u64,
     /// The number of disjoint observed windows of that length, for the CPU with the fewest.
     pub windows: u64,
-    /// The number of consecutive windows in the longest time of the question.
+    /// The number of consecutive windows that cover the longest time of the answer.
     pub parts: u64,
-    /// The share of such times that may lose more, at 95 % confidence, if windows are alike.
+    /// The share of times of `parts` windows that may lose more than was observed, at 95 % confidence, if windows are
+    /// alike.
     pub beyond: f64,
 }
 
 impl SupplyClaim {
-    /// Whether so few windows may lose more that the supply counts as a bound.
+    /// Whether the share `beyond` is small enough that the supply counts as a bound.
     pub fn bounds(&self) -> bool {
         self.beyond <= MOST_BEYOND
     }

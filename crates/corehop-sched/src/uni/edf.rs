@@ -75,7 +75,7 @@ pub(crate) fn released(task: &Task) -> Task {
     Task { deadline: task.deadline - task.jitter, jitter: Time::ZERO, ..*task }
 }
 
-/// `B(t)` of tasks whose deadlines count from their releases.
+/// The blocking term `B(t)` of tasks whose deadlines count from their releases.
 pub(crate) fn blocking_within(tasks: &[Task], holds: &[Hold], t: Time) -> Time {
     let stated = tasks.iter().filter(|task| task.deadline <= t).map(|task| task.blocking);
     let held = holds.iter().filter(|it| it.from <= t && t < it.until).map(|it| it.longest);
@@ -109,7 +109,7 @@ fn blocked_demand_fits(tasks: &[Task], holds: &[Hold], supply: &Supply) -> bool 
     true
 }
 
-/// [`qpa`] for tasks without jitter, ignoring their blocking.
+/// Runs [`qpa`] for tasks without jitter, ignoring their blocking.
 fn demanded(tasks: &[Task]) -> Verdict {
     if tasks.iter().any(|task| task.wcet > task.deadline) {
         return Verdict::Unschedulable;

@@ -108,8 +108,8 @@ struct ResponseSearch<'a> {
 }
 
 impl ResponseSearch<'_> {
-    /// The worst response over every relevant `a`, with the first `a` that attains it; no `a` if no other job delays
-    /// the task.
+    /// The worst response over every relevant offset `a`, with the first `a` that attains the response; no `a` if no
+    /// other job delays the task.
     fn worst_response(&mut self, i: usize) -> Option<(Time, Option<Time>)> {
         let own = self.tasks[i];
         let mut worst = (self.supply.time_for(own.wcet) + self.jitter[i], None);
@@ -162,7 +162,7 @@ impl ResponseSearch<'_> {
         Some((end + self.jitter[i]).saturating_sub(a).max(own.wcet))
     }
 
-    /// Work of jobs released before `length` whose deadlines are at most that of the analysed job.
+    /// The work of jobs that are released before `length` and due no later than the analysed job.
     fn completion(&self, i: usize, a: Time, length: Time) -> Time {
         self.jobs(i, a, length).map(|(j, jobs)| jobs * self.tasks[j].wcet).sum()
     }

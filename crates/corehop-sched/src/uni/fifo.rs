@@ -81,10 +81,10 @@ struct PriorityLevel<'a> {
     /// All tasks of the priority, `i` among them.
     equals: &'a [usize],
     i: usize,
-    /// The remaining work of a job of lower priority that began before.
+    /// The remaining work of a job of lower priority that began before the busy period.
     rest: Time,
     preemptive: bool,
-    /// The supply of the CPU; always available without preemption.
+    /// The supply of the CPU; without preemption, a CPU that is always available.
     supply: &'a Supply,
 }
 

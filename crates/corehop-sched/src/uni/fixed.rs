@@ -361,8 +361,8 @@ fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task, supply: &Supply)
 /// its deadline below all unassigned tasks. The assignment is optimal for this analysis.
 ///
 /// # Errors
-/// If no order passes: [`Verdict::Unschedulable`], or [`Verdict::Unknown`] if blocking or a limit on steps leaves a
-/// doubt.
+/// Returns [`Verdict::Unschedulable`] if no order passes, or [`Verdict::Unknown`] if blocking or a limit on steps
+/// leaves a doubt.
 pub fn audsley(tasks: &[Task]) -> Result<Vec<usize>, Verdict> {
     audsley_on(tasks, &FULL)
 }

@@ -31,7 +31,7 @@ struct CacheFolder {
     doubt: Option<String>,
 }
 
-/// The caches of the online CPUs, innermost first. Empty if the kernel states none, as in some guests.
+/// The caches of the online CPUs, innermost first. The list is empty if the kernel states no caches, as in some guests.
 pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, DiscoverError> {
     let mut shapes: BTreeMap<CacheShape, CacheFolder> = BTreeMap::new();
     for cpu in online.iter() {
@@ -152,7 +152,8 @@ fn mark_geometry(cache: &mut Cache) {
     }
 }
 
-/// The reason why ways, line size and sets do not multiply to the size; `None` if they do, or if too few are stated.
+/// The reason why ways, line size and sets do not multiply to the size; `None` if they do, or if too few of these
+/// numbers are stated.
 fn misfit(cache: &Cache, size: Bytes) -> Option<String> {
     let (ways, line) = (cache.ways.as_ref()?.value, cache.line.as_ref()?.value.get());
     let set = u128::from(ways) * u128::from(line);

@@ -210,8 +210,8 @@ pub(super) fn clock(root: &SysRoot, info: &CpuInfo) -> Result<Clock, DiscoverErr
     })
 }
 
-/// The nominal frequency, or the highest if no nominal one is stated, or the frequency that a guest sees if its
-/// kernel does not control the frequency.
+/// The nominal frequency; if no nominal frequency is stated, the highest frequency; if the kernel does not control the
+/// frequency, as in a guest, the frequency in `/proc/cpuinfo`.
 fn core_frequency(root: &SysRoot, info: &CpuInfo) -> Result<Option<Fact<Hertz>>, DiscoverError> {
     for file in ["base_frequency", "cpuinfo_max_freq"] {
         let path = format!("{CPUS}/cpu0/cpufreq/{file}");
@@ -283,7 +283,7 @@ fn hybrid_kinds(root: &SysRoot, online: &CpuList) -> Result<Vec<CoreKind>, Disco
     Ok(if kinds.len() == 2 { kinds } else { Vec::new() })
 }
 /// Returns a digest of the system's installation ID (machine-id(5)), because the ID itself must not be disclosed;
-/// `None` if there is none.
+/// `None` if the system has no such ID.
 pub fn identity() -> Option<String> {
     let id = proc::text("/etc/machine-id").ok()?;
     let id = id.trim();

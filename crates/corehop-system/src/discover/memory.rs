@@ -49,8 +49,8 @@ fn mark_overlaps(nodes: &mut [Node]) {
 const OWN_DISTANCE: u32 = 10;
 const MOST_DISTANCE: u32 = 255;
 
-/// Marks impossible distances: a wrong number of them, or a node nearer than the node itself. The distance back may
-/// differ (ACPI 6.5, section 5.2.17).
+/// Marks impossible distances: a node that states a wrong number of distances, or a node that is nearer than the node
+/// itself. The distance in the opposite direction may differ (ACPI 6.5, section 5.2.17).
 fn mark_distances(nodes: &mut [Node]) {
     let count = nodes.len();
     for (place, node) in nodes.iter_mut().enumerate() {

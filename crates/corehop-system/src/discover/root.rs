@@ -51,7 +51,7 @@ impl SysRoot {
         File::open(self.0.join(path)).ok()?.take(most).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
-    /// The content of a file as a `T`; nothing if there is no such file, or it is empty.
+    /// The content of a file as a `T`; `None` if there is no such file, or the file is empty.
     pub(super) fn parsed<T: FromStr>(
         &self,
         path: impl AsRef<Path>,

@@ -92,7 +92,7 @@ impl GroupStatements {
         CpuGrouping { groups, check, place: self.place }
     }
 
-    /// A CPU whose group contains a CPU that states another group, or none.
+    /// A CPU whose group contains a CPU that states another group or no group.
     fn contradiction(&self, stating: &HashMap<Cpu, usize>) -> Option<String> {
         for (number, group) in self.groups.iter().enumerate() {
             let by = self.of.iter().find(|&&(_, it)| it == number)?.0;

@@ -87,7 +87,7 @@ fn numbers_in(folder: &Path) -> io::Result<impl Iterator<Item = u32> + use<>> {
     Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
 }
 
-/// A folder in `/proc`. At each reading it belongs to the process or thread that has the ID at that moment.
+/// A folder in `/proc`. At each reading the folder belongs to the process or thread that has the ID at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcEntry(String);
 
@@ -140,7 +140,7 @@ impl ProcEntry {
     /// Reads the `stat` file.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::bytes`]; `InvalidData` for an unexpected format.
+    /// Returns the errors of [`Self::bytes`], and `InvalidData` for an unexpected format.
     pub fn stat(&self) -> io::Result<Stat> {
         let bytes = self.bytes("stat")?;
         Stat::parse(&bytes).ok_or_else(|| {
@@ -190,7 +190,8 @@ impl ProcEntry {
         numbers_in(Path::new(&self.path("task")))
     }
 
-    /// Returns the processes that its threads have started, as far as the kernel shows them (`CONFIG_PROC_CHILDREN`).
+    /// Returns the processes that the process's threads have started, as far as the kernel shows them
+    /// (`CONFIG_PROC_CHILDREN`).
     pub fn children(&self) -> Vec<u32> {
         let threads = self.threads().into_iter().flatten();
         let texts = threads.filter_map(|tid| self.bytes(&format!("task/{tid}/children")).ok());

@@ -41,8 +41,7 @@ pub fn unified(mounts: &[Mount]) -> Option<&Path> {
     mounts.iter().rfind(|it| it.kind == b"cgroup2").map(|it| it.at.as_path())
 }
 
-/// Decodes a path of that table, where blanks, line ends and backslashes are written as three octal
-/// digits.
+/// Decodes a path of `/proc/mounts`, where blanks, line ends and backslashes are written as three octal digits.
 fn unescaped(path: &[u8]) -> Vec<u8> {
     let mut rest = path;
     let mut out = Vec::with_capacity(path.len());

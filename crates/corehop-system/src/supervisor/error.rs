@@ -92,7 +92,7 @@ pub enum SupervisorError {
     Left {
         /// The remaining changes, with the reason.
         left: String,
-        /// The journal that lists them.
+        /// The journal that lists the remaining changes.
         journal: PathBuf,
     },
     /// Another run is changing the whole host.
@@ -101,7 +101,7 @@ pub enum SupervisorError {
          one when that has ended"
     )]
     WholeHostInUse {
-        /// The other run: `process 123`, or that it is unknown.
+        /// The other run: `process 123`, or words that say that the process is unknown.
         owner: String,
         /// The time for which this run waited, in seconds.
         seconds: u64,
@@ -111,7 +111,7 @@ pub enum SupervisorError {
         "interrupted while another run, {owner}, changes settings of the whole host; nothing was changed"
     )]
     Interrupted {
-        /// The other run: `process 123`, or that it is unknown.
+        /// The other run: `process 123`, or words that say that the process is unknown.
         owner: String,
     },
     /// The file system has no locks.

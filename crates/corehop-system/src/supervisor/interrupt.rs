@@ -30,7 +30,7 @@ use super::watch::UNDO_NOW;
 /// Whether the first signal only asks the process to stop; otherwise it ends the process.
 static ASKS: AtomicBool = AtomicBool::new(false);
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-/// The first signal; 0 before.
+/// The first signal; 0 before a signal has arrived.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The socket of the supervisor of this process; -1 for none.
 static LIFELINE: AtomicI32 = AtomicI32::new(-1);
@@ -41,7 +41,7 @@ static UNFINISHED: AtomicPtr<PartialFile> = AtomicPtr::new(null_mut());
 
 /// Whether a stream of rows already has its name.
 static KEEPS_ROWS: AtomicBool = AtomicBool::new(false);
-/// The time of the first signal, in milliseconds of the monotonic clock; 0 before.
+/// The time of the first signal, in milliseconds of the monotonic clock; 0 before a signal has arrived.
 static FIRST_MS: AtomicI64 = AtomicI64::new(0);
 /// Interrupts within this time after the first one count as one, because timeout(1) sends a signal to the process and
 /// to its group.
@@ -194,8 +194,8 @@ pub fn keep_off_this_thread() {
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
 }
 
-/// Sets the supervisor's socket, which the second interrupt uses. If there are several guards, the last one counts;
-/// the changes of the others are reverted when the process has ended.
+/// Sets the supervisor's socket, which the second interrupt uses. If there are several guards, the socket of the last
+/// guard counts; the changes of the other guards are reverted when the process has ended.
 pub(super) fn set_lifeline(fd: i32) {
     LIFELINE.store(fd, Ordering::SeqCst);
 }

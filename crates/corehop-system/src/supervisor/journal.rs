@@ -188,7 +188,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Reverts entry `number` and marks it as done; `None` if that has already happened.
+    /// Reverts entry `number` and marks the entry as done; `None` if the entry was already done.
     pub(super) fn undo(&mut self, number: usize) -> Option<(String, UndoOutcome)> {
         let (what, outcome) = self.take_back(number)?;
         if outcome.is_settled() {
@@ -212,7 +212,7 @@ impl Journal {
     }
 
     /// Reverts all live entries while the owner still runs and may be about to make a listed change. So no entry is
-    /// marked, and all are reverted again afterwards.
+    /// marked, and all entries are reverted again after the owner has ended.
     pub(super) fn undo_all_under_owner(&self) {
         for number in (0..self.entries.len()).rev() {
             self.take_back(number);
@@ -338,7 +338,7 @@ fn read_header(bytes: &[u8]) -> io::Result<JournalHeader> {
     }
 }
 
-/// Parses a line such that damage to one line neither hides nor shifts the others.
+/// Parses a line such that damage to one line neither hides nor shifts other lines.
 fn parse(offset: u64, line: &[u8]) -> UndoEntry {
     let text = String::from_utf8_lossy(line).trim_end().to_owned();
     match serde_json::from_str::<JournalEntry<serde_json::Value>>(&text) {
@@ -414,8 +414,8 @@ pub fn journal_directories() -> Vec<PathBuf> {
     named.chain([PathBuf::from(format!("/tmp/corehop-{uid}"))]).collect()
 }
 
-/// Whether a folder can be used. After su, the variable may name another user's folder, and `/run` may be missing or
-/// read-only.
+/// Whether a folder can be used. After su, `$XDG_RUNTIME_DIR` may name another user's folder, and `/run` may be missing
+/// or read-only.
 fn is_usable(base: &Path) -> bool {
     let Ok(name) = CString::new(base.as_os_str().as_bytes()) else { return false };
     // SAFETY: access reads a C string, which `name` is.

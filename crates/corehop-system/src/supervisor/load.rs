@@ -138,7 +138,7 @@ impl LoadChild {
         Nanos::new(ticks.max(before) * (1_000_000_000 / per_second))
     }
 
-    /// Checks that the load still runs as requested. Call this now and then during the run, and at its end.
+    /// Checks that the load still runs as requested. Call this function regularly during the run, and at its end.
     ///
     /// # Errors
     /// Returns an error if the command was given up because it repeatedly ended immediately, the keeper was killed, the

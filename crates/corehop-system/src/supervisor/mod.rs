@@ -53,7 +53,7 @@ pub use undo::{Undo, UndoOutcome, has_chosen};
 /// The ID of a recorded change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UndoId {
-    /// The index of the journal among those that this process has begun.
+    /// The index of the journal among the journals that this process has begun.
     journal: usize,
     number: usize,
 }
@@ -98,7 +98,7 @@ const RECENT: Duration = Duration::from_millis(10);
 /// that may be measured.
 const NOW_AND_THEN: Duration = Duration::from_secs(1);
 
-/// The lock on the whole host, held until dropped. Drop it after the changes are reverted.
+/// The lock on the whole host, held until dropped. Drop this lock after the changes are reverted.
 #[derive(Debug)]
 pub struct WholeHost(Lock);
 
@@ -148,8 +148,8 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Writes to the journal how to revert a change. Call this before the change; if the call fails, do not make the
-    /// change.
+    /// Writes to the journal how to revert a change. Call this function before the change; if the call fails, do not
+    /// make the change.
     ///
     /// # Errors
     /// Returns an error if the journal or the supervisor is not available. A supervisor that was killed is replaced.
@@ -162,8 +162,8 @@ impl Guard {
     /// run.
     ///
     /// # Errors
-    /// Returns an error if another run holds the lock, if a crashed run has left changes behind, and the errors of
-    /// [`Guard::record`].
+    /// Returns an error if another run holds the lock, or a crashed run has left changes behind. Also returns the
+    /// errors of [`Guard::record`].
     pub fn lock_whole_host(&self) -> Result<WholeHost, SupervisorError> {
         let directory = &self.shared.directory;
         let failed = |source| SupervisorError::Directory { path: directory.clone(), source };
@@ -187,7 +187,7 @@ impl Guard {
     }
 
     /// Checks that the supervisor works, if there is one. A supervisor that was killed is replaced. Runs that make no
-    /// change for a long time should call this now and then.
+    /// change for a long time should call this function regularly.
     ///
     /// # Errors
     /// Returns [`SupervisorError::Silent`] if the supervisor is stopped, and the errors of [`Guard::record`].
@@ -200,7 +200,8 @@ impl Guard {
     /// stopped or blocked and does not call, the supervisor reverts its changes.
     ///
     /// # Errors
-    /// Returns [`SupervisorError::Lapsed`] if this was not called for too long, and the errors of [`Guard::check`].
+    /// Returns [`SupervisorError::Lapsed`] if the last call of this function is too long ago, and the errors of
+    /// [`Guard::check`].
     pub fn beat(&self) -> Result<(), SupervisorError> {
         let mut slot = self.shared.lock();
         let Some(active) = slot.as_mut() else { return Ok(()) };
@@ -210,8 +211,8 @@ impl Guard {
         active.attend("none; the changes so far are taken back", recent)
     }
 
-    /// Reverts one change before the end of the run. A second call has no effect, and neither has a call for a change
-    /// of another guard.
+    /// Reverts one change before the end of the run. A second call has no effect, nor has a call for a change of
+    /// another guard.
     ///
     /// # Errors
     /// Returns an error if the change cannot be reverted. The change then stays listed.

@@ -42,7 +42,7 @@ impl ProcessId {
     /// Returns the process or thread that has this ID now.
     ///
     /// # Errors
-    /// Returns `NotFound` if there is none, or `/proc` is not mounted.
+    /// Returns `NotFound` if there is no process or thread with this ID, or `/proc` is not mounted.
     pub fn of(pid: i32) -> io::Result<Self> {
         Ok(Self::from(&ProcEntry::process(pid).stat()?))
     }
@@ -60,7 +60,7 @@ impl ProcessId {
         self.stat().is_some_and(|stat| !stat.is_dead())
     }
 
-    /// The record of the process in `/proc`, if it exists; a dead process that is not yet reaped has one.
+    /// The record of the process in `/proc`, if the record exists; a dead process that is not yet reaped has a record.
     pub(super) fn stat(self) -> Option<Stat> {
         ProcEntry::process(self.pid).stat().ok().filter(|stat| Self::from(stat) == self)
     }
@@ -80,7 +80,7 @@ impl ProcessId {
     /// Sends `signal` to this process, and never to another process that has received its ID (pidfd_send_signal(2)).
     ///
     /// # Errors
-    /// Returns `ESRCH` if the process is gone; the errors of kill(2).
+    /// Returns `ESRCH` if the process is gone, or another error of kill(2).
     pub(super) fn signal(self, signal: libc::c_int) -> io::Result<()> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let Some(fd) = pidfd(self.pid) else {

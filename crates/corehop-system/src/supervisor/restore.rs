@@ -57,7 +57,8 @@ pub enum RestoreOutcome {
 }
 
 impl Restored {
-    /// Returns whether nothing of that run is left, or the run still continues.
+    /// Returns whether nothing remains to be restored: no change is left, the run still continues, or the folder
+    /// belongs to another user.
     pub fn is_settled(&self) -> bool {
         match &self.verdict {
             RestoreOutcome::StillOwned { .. } | RestoreOutcome::Foreign { .. } => true,
@@ -96,8 +97,8 @@ impl fmt::Display for Restored {
 
 /// Reverts the changes listed in the journals in `directory` if the runs that wrote them are dead.
 ///
-/// A directory that does not exist contains no journals. Journals whose owner lives are left alone. The owner lives
-/// if a process with its ID and start time exists, or if the lock is held.
+/// A directory that does not exist contains no journals. Journals whose owner lives are left alone. The owner lives if
+/// a process with the owner's ID and start time exists, or if a process holds the lock.
 ///
 /// Privileges of the executable file are first dropped permanently.
 ///
@@ -157,7 +158,8 @@ pub const REMEDY: &str = "corehop doctor restore";
 /// Returns the changes that crashed runs have left, according to the journals in `directory`. The call changes
 /// nothing.
 ///
-/// The result is empty if the directory does not exist or is not the caller's own, and without `/proc`.
+/// The result is empty if the directory does not exist, if the directory is not the caller's own, or if `/proc` is not
+/// mounted.
 pub fn leftovers(directory: &Path) -> Vec<Leftover> {
     if ProcessId::own().is_err() || check_private(directory).is_err() {
         return vec![];
@@ -211,7 +213,7 @@ fn end_stopped(journal: &Path) {
 /// Fails if changes are left.
 ///
 /// # Errors
-/// The error lists the changes that are left, and the command to type.
+/// Returns an error that lists the changes that are left, and the command to type.
 pub fn refuse_leftovers(left: &[Leftover]) -> Result<(), SupervisorError> {
     if left.is_empty() {
         return Ok(());

@@ -28,7 +28,7 @@ pub enum Undo {
         /// The content before the change.
         content: String,
     },
-    /// Remove the file `path`.
+    /// Removes the file `path`.
     RemoveFile {
         /// The absolute path of the file.
         path: PathBuf,
@@ -96,7 +96,8 @@ impl fmt::Display for UndoOutcome {
 }
 
 impl Undo {
-    /// Takes the change back. Where a [`Guard`](super::Guard) has it, too, that one takes it back once more, which does nothing.
+    /// Reverts the change. If a [`Guard`](super::Guard) has recorded the change too, the guard later reverts the change
+    /// again, which has no effect.
     pub fn apply(&self) -> UndoOutcome {
         let result = match self {
             Self::WriteFile { path, content } => write_existing(path, content),
@@ -117,8 +118,8 @@ impl Undo {
         }
     }
 
-    /// Whether the change survives a reboot of the host. Kernel settings and processes do not, and writing an old
-    /// setting over the value of the new boot would be a change.
+    /// Whether the change survives a reboot of the host. Kernel settings and processes do not survive a reboot, and an
+    /// old setting must not replace the value of the new boot.
     pub(super) fn survives_reboot(&self) -> bool {
         match self {
             Self::WriteFile { path, .. } | Self::RemoveFile { path } => {
@@ -145,7 +146,7 @@ impl fmt::Display for Undo {
     }
 }
 
-/// Restores where a thread may run, as before it was `given` CPUs.
+/// Restores the CPUs that a thread might use before the thread was `given` CPUs.
 fn put_back(tid: i32, cpus: &CpuList, given: Option<&CpuList>, anywhere: bool) -> io::Result<()> {
     if given.map_or(Ok(false), |given| has_chosen(tid, given))? {
         return Ok(());
@@ -160,10 +161,11 @@ fn put_back(tid: i32, cpus: &CpuList, given: Option<&CpuList>, anywhere: bool) -
     }
 }
 
-/// Whether a thread has other CPUs than it was given, and not because the kernel took some of those away.
+/// Whether a thread has other CPUs than corehop gave the thread, for another reason than that the kernel took some of
+/// these CPUs away.
 ///
 /// # Errors
-/// Returns `ESRCH` where the thread is gone.
+/// Returns `ESRCH` if the thread is gone.
 pub fn has_chosen(tid: i32, given: &CpuList) -> io::Result<bool> {
     let took = || cpuset_of(tid).is_some_and(|there| there.intersection(given) != *given);
     Ok(affinity_of(tid)? != *given && !took())

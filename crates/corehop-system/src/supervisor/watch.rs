@@ -70,7 +70,7 @@ const LAPSE: Duration = Duration::from_secs(5);
 /// The answer of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SupervisorReply {
-    /// The supervisor is watching.
+    /// The supervisor is watching the owner.
     Watches,
     /// The supervisor has reverted all changes, because this process was silent for too long.
     TookBack,
@@ -78,11 +78,11 @@ pub(super) enum SupervisorReply {
     Nothing,
 }
 
-/// Sends [`ALIVE`] or [`BEAT`] through the lifeline to the supervisor `pid`, a child of this process, and waits for
-/// its answer.
+/// Sends [`ALIVE`] or [`BEAT`] through the lifeline to the supervisor `pid`, a child of this process, and waits for the
+/// supervisor's answer.
 ///
 /// # Errors
-/// The supervisor's state in words, if it lives and is silent.
+/// Returns the supervisor's state in words if the supervisor lives and is silent.
 pub(super) fn ask(
     mut lifeline: &UnixStream,
     pid: u32,

@@ -39,7 +39,8 @@ pub(super) struct Lock {
 pub(super) enum Waited {
     /// This process now holds the lock.
     Held(Lock),
-    /// Another process held the lock all the time: its process ID, if it has written it.
+    /// Another process held the lock all the time. The value is the ID of that process, if the process has written its
+    /// ID.
     Busy(Option<i32>),
     /// The file cannot be locked.
     Refused(io::Error),
@@ -125,7 +126,7 @@ impl Lock {
         proc::number(text.trim_ascii())
     }
 
-    /// Another descriptor of the open file, with the lock.
+    /// Returns another descriptor of the open file, which shares the lock.
     pub(super) fn share(&self) -> io::Result<Self> {
         Ok(Self { path: self.path.clone(), file: self.file.try_clone()? })
     }
@@ -140,7 +141,7 @@ impl Lock {
     }
 }
 
-/// Releases the lock that the calling supervisor shares as its standard output, if it does.
+/// Releases the lock that the calling supervisor may share as its standard output.
 pub(super) fn release_stdout() -> io::Result<()> {
     File::from(io::stdout().as_fd().try_clone_to_owned()?).unlock()
 }

@@ -21,14 +21,14 @@ pub struct Saved {
     pub before: u64,
     /// The number of sets that are schedulable with limited preemption, where jobs pay for the remaining preemptions.
     pub after: u64,
-    /// For the sets counted in `after`: the largest number of preemptions per second with full preemption, on all
-    /// CPUs, summed up.
+    /// The largest number of preemptions per second with full preemption on all CPUs, summed over the sets counted in
+    /// `after`.
     pub preemptions_before: f64,
-    /// For the sets counted in `after`: the largest number of preemptions per second that remain, summed up.
+    /// The largest number of preemptions per second that remain, summed over the sets counted in `after`.
     pub preemptions_after: f64,
-    /// The largest cost of the preemptions in `preemptions_before`, in CPUs, summed up.
+    /// The largest cost of the preemptions in `preemptions_before`, in CPUs, summed over the sets.
     pub cpus_before: f64,
-    /// The largest cost of the preemptions in `preemptions_after`, in CPUs, summed up.
+    /// The largest cost of the preemptions in `preemptions_after`, in CPUs, summed over the sets.
     pub cpus_after: f64,
 }
 
