@@ -155,8 +155,8 @@ pub struct Constants {
     /// The reason why there is no migration constant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
-    /// The time for which a job that was switched out still finds half of its cache lines, in microseconds. A
-    /// sched_ext scheduler can use this time as its warm budget. `None` if the measured lengths do not show that
+    /// The time for which a job that was switched out still finds half of its cache lines, in microseconds. A sched_ext
+    /// scheduler can use this time as its warm budget. The value is `None` if the measured lengths do not show that
     /// time.
     pub warm_budget_us: Option<f64>,
     /// The smallest numbers of samples and replicates among the lengths that determine the warm budget.

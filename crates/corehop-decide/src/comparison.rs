@@ -80,7 +80,7 @@ impl Quantity {
     }
 
     /// The difference in microseconds below which differences do not count by default. Delays are differences of two
-    /// walks and as small as clock noise, so they have such a limit; other times have none.
+    /// walks and as small as clock noise, so delays have such a limit; other times have none.
     const fn least_us(&self) -> f64 {
         if self.cell.is_some() { 1.0 } else { 0.0 }
     }
@@ -382,8 +382,8 @@ pub struct QuantityComparison {
     /// The slowdown that would have been found with a power of 80 %, in microseconds; `None` if no slowdown would
     /// have been found.
     pub detectable_us: Option<f64>,
-    /// The approximate number of replicates on either side that would decide an undecided quantity if both results
-    /// cost the same. `None` if the quantity is decided, or if identical replicates show no variation.
+    /// The approximate number of replicates on either side that would decide an undecided quantity if both results cost
+    /// the same. The value is `None` if the quantity is decided, or if identical replicates show no variation.
     pub replicates_needed: Option<u64>,
     /// The p-values and the outcome of the comparison.
     #[serde(flatten)]
@@ -433,8 +433,8 @@ impl ResultComparison {
         of_run.map(QuantityComparison::replicates).max().unwrap_or(0).max(1)
     }
 
-    /// Returns the comparison that needs the most replicates for a decision, and that number; `None` if all are
-    /// decided or no comparison shows its variation.
+    /// Returns the comparison that needs the most replicates for a decision, and the number of replicates; `None` if
+    /// all comparisons are decided or no comparison shows its variation.
     pub fn least_certain(&self) -> Option<(&QuantityComparison, u64)> {
         let open = self.gated().filter_map(|it| Some((it, it.replicates_needed?)));
         open.max_by_key(|(_, needed)| *needed)

@@ -278,7 +278,7 @@ pub struct RunComparison {
     pub baseline: String,
     /// The arms, in the order of their names.
     pub arms: Vec<ArmEffects>,
-    /// In recordings with arms: the comparison of the unchanged command with itself.
+    /// The comparison of the unchanged command with itself; `None` for recordings without arms.
     pub itself: Option<ArmEffects>,
     /// Whether runs were compared in pairs.
     pub paired: bool,

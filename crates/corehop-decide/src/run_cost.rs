@@ -46,7 +46,7 @@ impl WssRange {
     }
 
     /// Returns the range from samples of what the program touched within a time: the 95 % interval of their median.
-    /// `None` if there are too few samples for an interval.
+    /// Returns `None` if there are too few samples for an interval.
     pub fn sampled(touched_bytes: &[u64]) -> Option<Self> {
         let bytes: Vec<f64> = touched_bytes.iter().map(|&bytes| bytes as f64).collect();
         let median = median_interval(&Ordered::new(&bytes).ok()?, 0.05).ok()?;

@@ -42,8 +42,8 @@ pub struct WakeCost {
     pub same_cpu: Option<WakeEstimate>,
     /// The cost of a wake-up on another CPU that was idle.
     pub idle: Option<WakeEstimate>,
-    /// Whether the host counts how often a CPU becomes idle. If the host does not count this, `idle` includes all
-    /// wake-ups on the other CPU.
+    /// Whether the host counts how often a CPU becomes idle. If the host does not count idle periods, `idle` includes
+    /// all wake-ups on the other CPU.
     pub idle_is_counted: bool,
     /// The cost of a wake-up on another CPU that other threads used at least at times.
     pub busy: Option<WakeEstimate>,

@@ -91,8 +91,8 @@ impl Activations {
 }
 
 /// Response times of tasks on CPUs under fixed priorities, where tasks activate each other. The response of an
-/// activated task counts from its activation, and of any other task from its arrival. `None` if response times grow
-/// without limit, or the iteration takes too many steps.
+/// activated task counts from its activation, and of any other task from its arrival. Returns `None` if response times
+/// grow without limit, or the iteration takes too many steps.
 pub(crate) fn responses(system: System<'_>, bins: &[Vec<usize>]) -> Option<Vec<Time>> {
     let chains = system.chains?;
     let tasks: Vec<Vec<Task>> = bins.iter().map(|bin| held_up::by_priority(system, bin)).collect();

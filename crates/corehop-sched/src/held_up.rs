@@ -106,8 +106,9 @@ pub(crate) fn with_reloads_of_holders(
     charged
 }
 
-/// A priority order in which each task meets its deadline (Audsley 1991). Blocking by locks depends on which tasks
-/// are above and below, not on their order. Suspension also does, if suspending tasks are counted by their deadlines.
+/// Returns a priority order in which each task meets its deadline (Audsley 1991). Blocking by locks depends on which
+/// tasks are above and below, not on their order. Suspension too depends on which tasks are above, if suspending tasks
+/// are counted by their deadlines.
 ///
 /// # Errors
 /// Returns the errors of [`fixed::audsley`].

@@ -12,7 +12,8 @@ use corehop_plan::workload::task::Task;
 pub(crate) struct Ranking {
     /// The task indexes, the highest priority first. Tasks of equal priority are adjacent, by index.
     order: Vec<usize>,
-    /// For each position in `order`: the first position with that priority, and the position after the last.
+    /// The range of positions that share the priority of each position in `order`: the first position, and the position
+    /// after the last.
     levels: Vec<(usize, usize)>,
 }
 

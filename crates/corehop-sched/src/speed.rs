@@ -10,8 +10,8 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::task::{TaskSet, Time};
 
-/// The set with the longer execution times of a machine with different CPUs, or why the speeds are not known. `None`
-/// if all CPUs have equal speed.
+/// The set with the longer execution times of a machine with different CPUs, or why the speeds are not known. Returns
+/// `None` if all CPUs have equal speed.
 pub(crate) fn stretched(set: &TaskSet, platform: &Platform) -> Option<Result<TaskSet, String>> {
     let speeds = match speeds(platform)? {
         Ok(speeds) => speeds,
@@ -40,7 +40,7 @@ pub(crate) fn stretched(set: &TaskSet, platform: &Platform) -> Option<Result<Tas
     longer.then(|| Ok(set.clone().stretched(&wcets)))
 }
 
-/// The capacity of each CPU, by index, or why the capacities are not known. `None` if all CPUs are of one kind.
+/// The capacity of each CPU, by index, or why the capacities are not known. Returns `None` if all CPUs are of one kind.
 fn speeds(platform: &Platform) -> Option<Result<Vec<(Cpu, u32)>, String>> {
     if platform.core_kinds.len() < 2 {
         return None;

@@ -108,8 +108,8 @@ pub fn read(clock: libc::clockid_t) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Returns the CPU time of all present and past threads of a process up to now, in nanoseconds. `None` if the process
-/// has ended.
+/// Returns the CPU time of all present and past threads of a process up to now, in nanoseconds. Returns `None` if the
+/// process has ended.
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // The clock of a process by its number: clock_getcpuclockid(3).

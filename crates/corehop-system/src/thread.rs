@@ -121,9 +121,9 @@ pub fn current_cpu() -> Cpu {
 /// The scheduling policies that corehop uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchedulingPolicy {
-    /// `SCHED_FIFO` at this priority.
+    /// The policy `SCHED_FIFO` at this priority.
     Fifo(i32),
-    /// `SCHED_OTHER` at this nice value.
+    /// The policy `SCHED_OTHER` at this nice value.
     Other(i32),
     /// The policy `SCHED_IDLE`, which yields to every thread of another class.
     Idle,

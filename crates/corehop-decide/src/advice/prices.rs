@@ -83,8 +83,9 @@ impl AdviceSubject<'_> {
     }
 
     /// The shortest measured length after which half of the largest cost is reached, with the smallest numbers of
-    /// samples and replicates of a length. `None` if this length is the shortest measured length, if the largest cost
-    /// is not known to be above zero, or if the cost at the length before is not surely below the largest cost.
+    /// samples and replicates of a length. Returns `None` if this length is the shortest measured length, if the
+    /// largest cost is not known to be above zero, or if the cost at the length before is not surely below the largest
+    /// cost.
     fn warm_budget(&self, wss: Bytes) -> Option<SampledLength> {
         let points = self.points(Event::Preemption, wss).iter();
         let costs: Vec<(f64, AdviceChoice)> = points

@@ -43,8 +43,8 @@ pub struct FactEstimate {
     pub fact: String,
     /// The value of the number.
     pub value: String,
-    /// The two values between which the number lies: at the ends of the 95 % intervals of the live medians. For a
-    /// loss, these are its quartiles.
+    /// The two values between which the number lies: at the ends of the 95 % intervals of the live medians. For a loss,
+    /// the two values are the quartiles of the loss.
     pub interval: Option<[String; 2]>,
     /// The live cells that determine the number.
     pub cells: String,

@@ -20,9 +20,9 @@ const PARTS: [u64; 10] = [64, 48, 32, 24, 16, 12, 8, 6, 4, 2];
 const BEYOND: f64 = 1.3;
 
 impl CalibrationFit {
-    /// Fits the room in the last level, its hit time, and the time of a page-table walk, so that simulated warm
-    /// touches take as long as live ones. The room decides at which size touches become slow. The hit time decides
-    /// how long they take below that size, and the walk time how slow they become beyond the reach of the TLBs.
+    /// Fits the room in the last level, its hit time, and the time of a page-table walk, so that simulated warm touches
+    /// take as long as live ones. The room decides at which size touches become slow. The hit time decides how long
+    /// touches take below that size, and the walk time decides how slow touches become beyond the reach of the TLBs.
     pub(super) fn capacity(&mut self) -> Result<(), CalibrationError> {
         let sizes = large(&self.declared);
         let live: Vec<(Bytes, MedianEstimate)> =

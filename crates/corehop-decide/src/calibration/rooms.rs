@@ -90,8 +90,8 @@ impl CalibrationFit {
 }
 
 impl CalibrationFit {
-    /// Determines whether the host backs a guest's memory with small pages: then a working set near the size of the
-    /// second level is no faster on a huge page.
+    /// Determines whether the host backs a guest's memory with small pages. If the host does, a working set near the
+    /// size of the second level is no faster on a huge page.
     fn backing(&mut self, near: &[Bytes; 2]) {
         let on = |wss, page| Some(self.live.warm_on(wss, page)?.median);
         let gain = |&wss: &Bytes| Some((on(wss, Page::Transparent)? / on(wss, Page::Base)?).ln());
@@ -111,7 +111,7 @@ impl CalibrationFit {
     }
 }
 
-/// The logarithm of the time on huge pages divided by the time on small pages, above which huge pages bring no gain.
+/// The logarithm of a ratio, time on huge pages over time on small pages, above which huge pages bring no gain.
 const NO_FASTER: f64 = -0.15;
 
 /// The distance between warm touches: the sum of the squared logarithms of ratios.

@@ -9,7 +9,7 @@ use super::looks::Looks;
 use corehop_plan::host::Move;
 use corehop_plan::units::{Cpu, CpuList};
 
-/// The number of states that controls use before they start over.
+/// The number of states that controls use before the first state is used again.
 const TURNS: usize = 8;
 
 /// The recorded states of some threads before they were placed, used in turn.

@@ -44,7 +44,7 @@ pub enum ReplayError {
     NoTerrain,
 }
 
-/// Replays a log as far as its actions agree, with the gain fitted on the machine, if given.
+/// Replays a log up to the first window in which the actions differ, with the gain fitted on the machine, if given.
 ///
 /// # Errors
 /// Returns [`ReplayError`] if the text is not a log, is damaged, or comes from a version that did not record the CPUs.

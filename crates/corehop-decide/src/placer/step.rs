@@ -30,7 +30,7 @@ pub struct Proposal {
     /// The threads, and the CPUs on which they should run.
     pub moves: Vec<Move>,
     /// The CPU time per second that the placement is predicted to save compared with the current placement, in CPUs.
-    /// `None` for a placement without a predicted saving.
+    /// The value is `None` for a placement without a predicted saving.
     pub saved: Option<f64>,
     /// The cost of moving, spread over the time in which the move must pay for itself, in CPUs.
     pub cost: f64,

@@ -166,9 +166,9 @@ impl LineTimeRange {
 /// The next step of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TrialAction {
-    /// The trial needs another window of the same kind.
+    /// The trial needs another window of the current kind.
     GoOn,
-    /// The trial changes to the other kind.
+    /// The trial changes to intervals of the other kind.
     Change(TrialArm),
     /// The trial is over.
     End(TrialVerdict),

@@ -23,8 +23,8 @@ pub struct Waits {
     pub occupants: Vec<Occupant>,
     /// The part of the waiting time in which the CPU was idle and had to wake up, in nanoseconds; `None` if unknown.
     pub idle_ns: Option<u64>,
-    /// The time in which threads were not allowed to run, by cause. Some causes do not count as waiting. `None` if
-    /// the times are unknown.
+    /// The time in which threads were not allowed to run, by cause. Some causes do not count as waiting. The value is
+    /// `None` if the times are unknown.
     pub barred: Option<Bars>,
     /// The part of the waiting time in which the running thread is unknown, in nanoseconds; `None` if that part is
     /// not known.

@@ -20,8 +20,8 @@ pub struct ErrorQuantiles {
 }
 
 impl ErrorQuantiles {
-    /// The quantiles of these errors; rows without a simulated value have an infinite error. `None` if there are no
-    /// rows.
+    /// The quantiles of these errors; rows without a simulated value have an infinite error. Returns `None` if there
+    /// are no rows.
     pub(super) fn over(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let rows = values.len();

@@ -135,7 +135,8 @@ impl ClaimStudy {
         described(description)
     }
 
-    /// Sets the number of samples of everything; task sets get this number for each 64 samples in the study.
+    /// Sets the number of samples of every experiment, and scales the number of task sets by `samples` /
+    /// [`USUAL_SAMPLES`].
     fn set_samples(&mut self, samples: u32) {
         for of_tasks in &mut self.task_sets {
             if let TaskOrigin::Drawn(drawn) = &mut of_tasks.source {
@@ -239,7 +240,8 @@ impl PublishedStudy for ClaimStudy {
     }
 }
 
-/// The verdict about the size of task sets, which only samples of task sets allow. `None` if there are no task sets.
+/// The verdict about the size of task sets, which only samples of task sets allow. Returns `None` if there are no task
+/// sets.
 fn of_task_sets(task_sets: &[Rows]) -> Option<ClaimVerdict> {
     let mut runs = TaskRuns::default();
     for (number, rows) in task_sets.iter().enumerate() {
@@ -469,7 +471,7 @@ mod tests {
         assert!(tested.evidence.contains("needs two of each"), "{}", tested.evidence);
     }
 
-    /// One task, and four tasks, on two CPUs.
+    /// A description of task sets of one task and of four tasks, on two CPUs.
     const TASK_SETS: &str = r#"
         id = "few-or-many"
         title = ""

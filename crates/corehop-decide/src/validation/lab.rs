@@ -22,8 +22,8 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Creates a lab with the random `seed`. Each value has `samples` samples, or the study's number if `None`;
-    /// `exact` simulates every set of every cache for working sets of any size.
+    /// Creates a lab with the random `seed`. Each value has `samples` samples, or the study's number of samples if
+    /// `samples` is `None`; `exact` simulates every set of every cache for working sets of any size.
     pub fn new(seed: u64, samples: Option<u32>, exact: bool) -> Self {
         Self { seed, samples, exact, passes: None, tables: BTreeMap::new() }
     }

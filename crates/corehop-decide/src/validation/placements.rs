@@ -54,8 +54,8 @@ pub struct Benchmark {
     pub printed: Option<PrintedNumber>,
     /// The place of the value in print.
     pub source: String,
-    /// The role of the printed value in the judgement. `None` if the simulation lacks the cause of the printed value;
-    /// then the placer's improvement is only shown.
+    /// The role of the printed value in the judgement. The value is `None` if the simulation lacks the cause of the
+    /// printed value; then the placer's improvement is only shown.
     #[serde(default)]
     pub role: Option<JudgementRole>,
 }

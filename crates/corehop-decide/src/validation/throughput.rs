@@ -30,7 +30,7 @@ use corehop_sim::switch::off_load::{
 const THROUGHPUT: &str = "throughput";
 /// The chip to which the printed shares of time and unit times refer.
 const ONE_CORE: &str = "m5_c";
-/// The number of calls that one thread makes on that chip in a run.
+/// The number of calls that one thread makes on the chip [`ONE_CORE`] in a run.
 const CALLS: u64 = 20_000;
 
 /// A table of throughputs, and the loads behind it.
@@ -47,8 +47,8 @@ pub struct ThroughputStudy {
     pub samples: u32,
     /// The time in which the printed units were completed.
     pub window: Nanos,
-    /// Whether the unmodified kernel runs threads only on the OS cores: a single thread stays where the kernel of
-    /// 2009 starts it (section 8.3). Otherwise threads run on any idle core, the fastest core first.
+    /// Whether the unmodified kernel runs threads only on the OS cores: a single thread stays where the kernel of 2009
+    /// starts it (section 8.3). If not, the unmodified kernel runs threads on any idle core, the fastest core first.
     #[serde(default)]
     pub unmodified_on_os_cores: bool,
     /// The loads, by network speed.

@@ -390,7 +390,7 @@ impl Test {
         !self.reloads && self.suffers != Suffers::Nothing
     }
 
-    /// The reason why the test cannot decide such a system, or `None` if it can.
+    /// The reason why the test cannot decide the system, or `None` if the test can.
     pub(super) fn refusal(&self, system: System<'_>) -> Option<String> {
         let which = |wrong: fn(&Task) -> bool| system.tasks.iter().position(wrong);
         if system.supply.is_some() && !self.supplied {

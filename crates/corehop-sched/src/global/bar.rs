@@ -71,7 +71,7 @@ struct BarTest<'a> {
     system: System<'a>,
     carried: Time,
     longest: Time,
-    /// For each task, the demand at the current `t`: without and with carried-in work.
+    /// The demand of each task at the current `t`, without and with carried-in work.
     without: Vec<Time>,
     with: Vec<Time>,
     scratch: Vec<Time>,
@@ -108,7 +108,7 @@ impl<'a> BarTest<'a> {
         true
     }
 
-    /// The condition at `t`, for each task that can have its deadline there.
+    /// Whether the condition holds at `t` for each task that can have its deadline at `t`.
     fn holds_at(&mut self, t: Time) -> bool {
         let (tasks, m) = (self.system.tasks, self.system.m());
         self.without.clear();

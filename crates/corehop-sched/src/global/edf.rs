@@ -178,8 +178,8 @@ pub fn bcl(system: System<'_>) -> Verdict {
     Verdict::sufficient(tasks.iter().enumerate().all(fits))
 }
 
-/// The longest execution of `task` in a window of length `window` by jobs whose deadlines are in the window, if one
-/// job is due at its end: `N C + min(C, max(0, window - N T))`.
+/// The longest execution of `task` in a window of length `window` by jobs whose deadlines are in the window, if one job
+/// is due at the end of the window: `N C + min(C, max(0, window - N T))`.
 #[inline]
 fn aligned(task: &Task, window: Time) -> Time {
     let jobs = window.checked_sub(task.deadline).map_or(0, |rest| rest / task.period + 1);

@@ -12,9 +12,9 @@ use crate::system::System;
 use crate::uni::fixed::optimal_assignment;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Bounds response times by Bertogna and Cirinei (RTSS 2007): `R = C_k + floor(sum over hp of min(W_i(R), R - C_k +
-/// 1) / m)`. The bound of each higher-priority task, computed before, limits its carry-in. Returns the bounds in the
-/// tasks' order, or `None` if a task may miss its deadline.
+/// Bounds response times by Bertogna and Cirinei (RTSS 2007): `R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1)
+/// / m)`. The bound of each higher-priority task, which is computed first, limits the task's carry-in. Returns the
+/// bounds in the tasks' order, or `None` if a task may miss its deadline.
 pub fn bertogna(system: System<'_>) -> Option<Vec<Time>> {
     densest(system, |task, bound| task.deadline - bound)
 }
@@ -250,8 +250,8 @@ fn signed_square(value: i128) -> i128 {
     value.signum() * value * value
 }
 
-/// Returns the tests' priority order: the stated priorities, or else deadline-monotonic priorities. `None` if tasks
-/// share a priority.
+/// Returns the tests' priority order: the stated priorities, or else deadline-monotonic priorities. Returns `None` if
+/// tasks share a priority.
 pub fn given_order(system: System<'_>) -> Option<Vec<usize>> {
     Ranking::distinct(system.tasks).ok()
 }

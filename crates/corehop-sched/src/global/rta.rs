@@ -79,8 +79,8 @@ struct SlackAnalysis<'a> {
 }
 
 impl SlackAnalysis<'_> {
-    /// Iterates downwards from slacks that are too large. The resulting windows are no longer than any window that
-    /// the analysis can find, so the analysis starts from them. `None` if a task fails even with these slacks.
+    /// Iterates downwards from slacks that are too large. The resulting windows are no longer than any window that the
+    /// analysis can find, so the analysis starts from them. Returns `None` if a task fails even with these slacks.
     fn tighten_from_above(&mut self) -> Option<()> {
         for _ in 0..2 {
             for k in 0..self.least.len() {

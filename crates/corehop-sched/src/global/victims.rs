@@ -200,7 +200,7 @@ struct AnalysedJob {
 /// Bounds the number of preemptions of a job within some time.
 #[derive(Debug)]
 struct Preempted {
-    /// For each task that can be ready with a higher priority: its period, its response, and the latest release that
+    /// The period and the response of each task that can be ready with a higher priority, and the latest release that
     /// still has priority, relative to the job's release; `None` if only earlier releases have priority.
     higher: Vec<(Time, Time, Option<Time>)>,
     cpus: usize,
@@ -453,7 +453,8 @@ fn limited(split: &mut Split, m: u64, felt: &[Felt], own: AnalysedJob) -> Option
     None
 }
 
-/// The window of the deadline alone, if at most `m - 1` tasks carry work in.
+/// The deadline as a response bound, if the job ends within its deadline while at most `m - 1` tasks carry work in;
+/// otherwise `None`.
 fn within_deadline(m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let y = windows(own)?.limit;
     let mut gains = Vec::with_capacity(felt.len());

@@ -151,8 +151,8 @@ impl WindowInterference {
         }
     }
 
-    /// Returns `None` if the tasks cannot fill the window on `m` CPUs. Otherwise returns a longer window such that
-    /// the tasks fill all windows in between.
+    /// Returns `None` if the tasks cannot fill the window on `m` CPUs. If the tasks can fill the window, returns a
+    /// longer window such that the tasks fill all windows in between.
     #[inline]
     fn next(&self, m: u64) -> Option<Time> {
         let (y, filled) = (self.y, self.capped * self.y + self.below);

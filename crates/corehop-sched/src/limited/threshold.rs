@@ -10,7 +10,7 @@ use corehop_plan::workload::task::{Task, Time};
 pub struct Thresholds {
     /// The tasks by priority, the highest first.
     pub order: Vec<usize>,
-    /// For each index in `order`, the threshold: only tasks at indexes below the threshold may preempt the task at this
+    /// The threshold for each index in `order`: only tasks at indexes below the threshold may preempt the task at the
     /// index.
     pub thresholds: Vec<usize>,
     /// For each index in `order`, the worst response time.

@@ -29,12 +29,13 @@ pub struct SystemOverheads {
     /// The time to notify another CPU, which is charged if there are at least two CPUs.
     pub interprocessor: Time,
     /// The longest time until a dedicated CPU handles a release, including earlier releases that the CPU may handle
-    /// first ([`dedicated_to`](SystemOverheads::dedicated_to)). `None` if each CPU handles its own releases.
+    /// first ([`dedicated_to`](SystemOverheads::dedicated_to)). The value is `None` if each CPU handles its own
+    /// releases.
     pub dedicated: Option<Time>,
 }
 
-/// The largest number of iterations in the search for the longest time until a release is handled. If the search does
-/// not end by then, no such time is assumed to exist.
+/// The largest number of iterations in the search for the longest time until a release is handled. If the search needs
+/// more iterations, corehop assumes that no such longest time exists.
 const MOST_STEPS: usize = 100_000;
 
 impl SystemOverheads {

@@ -11,7 +11,7 @@ use corehop_plan::workload::task::{LONGEST, Tick, Time};
 /// Operating-system overheads, each by the number of tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OverheadTable {
-    /// For each overhead: its name and points (number of tasks, overhead). Task numbers ascend, and overheads never
+    /// The name and the points (number of tasks, overhead) of each overhead. Task numbers ascend, and overheads never
     /// fall.
     columns: Vec<(&'static str, Vec<(f64, f64)>)>,
 }

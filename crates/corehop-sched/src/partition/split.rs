@@ -90,8 +90,8 @@ impl TaskRemainder {
         Task { wcet: self.task.wcet + self.reload, ..self.task }
     }
 
-    /// A piece that is due within `deadline` and needs all of that time: its budget and its payment. `None` if the
-    /// payment leaves no time for work.
+    /// A piece that is due within `deadline` and needs all of that time: its budget and its payment. Returns `None` if
+    /// the payment leaves no time for work.
     fn piece(&self, beside: &CpuLoad, bill: Option<&Bill>, deadline: Time) -> Option<(Time, Time)> {
         let task = Task { deadline, ..self.task };
         let with = |_| beside.with(task, self.resumed).paid(bill).pop();

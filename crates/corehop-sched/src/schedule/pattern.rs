@@ -11,7 +11,7 @@ pub const SEED: u64 = 42;
 /// A pattern of releases for the tasks of a scene.
 #[derive(Debug, Clone)]
 pub struct Pattern {
-    /// The first release of each task. Jobs that are released by then have arrived earlier, by their jitter.
+    /// The first release of each task. A job that is released at this time has arrived earlier, by its jitter.
     pub(super) begins: Vec<Time>,
     /// The task that loses when the scheduler may choose between two jobs.
     pub(super) last: Option<usize>,

@@ -62,8 +62,8 @@ pub struct SearchResult {
     pub without: Vec<&'static str>,
 }
 
-/// Returns the first missed deadline that the simulation finds. Jobs first lose nothing when they are preempted; if
-/// no job misses then, the charged delays are simulated too.
+/// Returns the first missed deadline that the simulation finds. The first simulations run without delays; if no job
+/// misses its deadline, further simulations include the charged delays.
 pub fn miss(scenes: &Scenes) -> SearchResult {
     let mut search = ScheduleSearch::new(SimulationGoal::Miss);
     let bare: Vec<Scene> = scenes.all.iter().map(Scene::without_delays).collect();

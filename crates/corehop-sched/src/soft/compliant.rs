@@ -115,7 +115,7 @@ impl<'a> TardinessAnalysis<'a> {
     }
 
     /// The least whole `r` such that `s = r - Y - C + C/m` satisfies the condition, where `least / m` is the least
-    /// quotient that does. Then `r` bounds the response.
+    /// quotient that does. The number `r` bounds the response.
     fn response(&self, task: &Task, point: i128, least: i128) -> Time {
         let (c, m) = (i128::from(task.wcet), i128::from(self.system.cpus));
         // s = (m (r - Y - C) + C) / m

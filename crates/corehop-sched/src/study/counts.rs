@@ -120,7 +120,8 @@ impl StudyCounts {
     }
 
     /// Returns the schedulability S(U, D_c), which is the share of schedulable sets or the mean breakdown utilisation,
-    /// by the indexes of reading, scheduler, delay and cap. `None` if no set is counted or an index is out of range.
+    /// by the indexes of reading, scheduler, delay and cap. Returns `None` if no set is counted or an index is out of
+    /// range.
     pub fn schedulability(
         &self,
         reading: usize,
@@ -163,7 +164,7 @@ impl StudyCounts {
 }
 
 impl ReadingCounts {
-    /// Adds counts of the same reading.
+    /// Adds other counts of this reading.
     pub(super) fn merge(&mut self, other: &Self) {
         let pairs = [
             (&mut self.cells, &other.cells),

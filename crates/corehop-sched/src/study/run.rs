@@ -411,7 +411,7 @@ struct Scratch {
 /// The sums over the sets of a group.
 #[derive(Debug, Clone)]
 struct GroupSums {
-    /// By query and cap: how many more sets are schedulable at this cap than at the cap before.
+    /// The number of sets that are schedulable at a cap minus the number at the cap before, by query and cap.
     edges: Vec<i64>,
     /// The breakdown utilisations, by query and cap.
     cells: Vec<SetMoments>,

@@ -37,7 +37,7 @@ const WHOLE: u128 = 1_000_000;
 pub struct Supply {
     /// Windows that begin and end with a gap, in nanoseconds: the length and the lost time, both rising.
     losses: Vec<(u64, u64)>,
-    /// For each index of `losses`: the least time that any window from this index on supplies.
+    /// The least time that the windows from each index of `losses` on supply.
     supplied: Vec<u64>,
     /// The length up to which windows are known, in nanoseconds.
     longest: u64,
@@ -122,7 +122,7 @@ impl Supply {
         length - self.supplied_in(length)
     }
 
-    /// `sbf(t)`: the least time supplied in a window of this length, rounded down.
+    /// Returns `sbf(t)`, the least time supplied in a window of this length, rounded down.
     pub fn supplied_in(&self, length: Time) -> Time {
         if self.is_full() {
             return length;

@@ -136,8 +136,8 @@ impl ResponseSearch<'_> {
         Some(worst)
     }
 
-    /// The response time of the job of `i` that arrives `a - J` after the start of the busy period and is released
-    /// then, or at the start.
+    /// The response time of the job of `i` that arrives `a - J` after the start of the busy period and is released at
+    /// its arrival, or at the start of the period if the arrival is earlier.
     fn response_at(&mut self, i: usize, a: Time) -> Option<Time> {
         let own = self.tasks[i];
         let blocking = self.blocking(a + own.deadline);

@@ -203,7 +203,8 @@ impl<'a> PriorityLevel<'a> {
     }
 
     /// The end of the releases to check: the longest busy period, or, at full utilisation, where a busy period may
-    /// never end, the least common multiple of the periods (as in [`fixed`]). `None` if the search takes too long.
+    /// never end, the least common multiple of the periods (as in [`fixed`]). Returns `None` if the search takes too
+    /// long.
     fn end(&self) -> Option<Time> {
         let all: Vec<Task> = self.above.iter().chain(self.equals).map(|&j| self.tasks[j]).collect();
         let utilisations: Vec<_> = all.iter().map(Task::u).collect();
@@ -276,7 +277,7 @@ mod tests {
         queue[watched].iter().map(|&(release, _)| until - release).fold(longest, Time::max)
     }
 
-    /// Whether the tasks need more than one CPU; then a backlog grows, possibly beyond the slow simulation.
+    /// Whether the tasks need more than one CPU; if so, a backlog grows, possibly beyond the slow simulation.
     fn overloaded(tasks: &[Task]) -> bool {
         compare_sum(tasks.iter().map(Task::u).collect::<Vec<_>>().into_iter(), 1).is_gt()
     }

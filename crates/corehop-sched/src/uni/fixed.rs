@@ -290,7 +290,7 @@ pub(crate) fn response(
 }
 
 /// The busy window that attains the bound of task `i` below the tasks `above`: the number of the task's jobs in the
-/// window, and the end of the last of them. `None` if the task has no bound.
+/// window, and the end of the last of them. Returns `None` if the task has no bound.
 pub(crate) fn worst_window(
     tasks: &[Task],
     above: &[usize],

@@ -86,7 +86,7 @@ pub fn end_at_once() -> io::Result<()> {
 /// Makes SIGINT, SIGTERM and SIGHUP ask the run to stop: see [`requested`]. If the run has not ended after 700 ms, an
 /// alarm ends it. A second SIGINT ends the process immediately. The exit code is 130 in both cases.
 ///
-/// Waiting system calls then return `EINTR`.
+/// After the first signal, waiting system calls return `EINTR`.
 ///
 /// # Errors
 /// No error occurs with a correct kernel.
@@ -139,7 +139,7 @@ impl Drop for Spared {
     }
 }
 
-/// Makes a signal that ends the process remove this file. A file that has been renamed by then is kept.
+/// Makes a signal that ends the process remove this file. A file that is renamed before the signal is kept.
 pub fn remove_at_end(path: &Path) {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return };
     let new = Box::into_raw(Box::new(PartialFile { path, earlier: null_mut() }));

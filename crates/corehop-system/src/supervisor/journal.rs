@@ -167,7 +167,7 @@ impl Journal {
     /// Writes `undo` to disk; returns its number.
     ///
     /// # Errors
-    /// Returns an error if the disk is full. The journal is then unchanged.
+    /// Returns an error if the disk is full; the journal then stays unchanged.
     pub(super) fn append(&mut self, undo: Undo) -> io::Result<usize> {
         let offset = self.length;
         let line = serde_json::to_string(&JournalEntry { state: JournalState::Live, undo: &undo })?;

@@ -215,7 +215,7 @@ impl Guard {
     /// another guard.
     ///
     /// # Errors
-    /// Returns an error if the change cannot be reverted. The change then stays listed.
+    /// Returns an error if the change cannot be reverted; the change then stays listed.
     pub fn undo(&self, id: UndoId) -> Result<(), SupervisorError> {
         match self.shared.lock().as_mut() {
             Some(active) if active.serial == id.journal => {
@@ -239,8 +239,8 @@ impl Guard {
     /// For a setting that lists its choices (`always [madvise] never`), the choice in brackets is restored.
     ///
     /// # Errors
-    /// Returns the errors of [`Guard::record`], and an error if the file cannot be read or written; nothing is changed
-    /// then.
+    /// Returns the errors of [`Guard::record`], and an error if the file cannot be read or written; the setting then
+    /// stays unchanged.
     pub fn set(&self, path: &Path, value: &str) -> Result<UndoId, SupervisorError> {
         let failed = |verb: String| {
             move |source| SupervisorError::Setting { path: path.to_owned(), verb, source }
@@ -359,7 +359,8 @@ impl SupervisorSession {
         }
     }
 
-    /// Replaces a supervisor that was killed. Otherwise requests an answer, unless the last answer is `recent`.
+    /// Replaces a supervisor that was killed. If the supervisor was not killed, requests an answer from the supervisor,
+    /// unless the last answer is `recent`.
     fn attend(&mut self, change: &str, recent: Duration) -> Result<(), SupervisorError> {
         if matches!(self.supervisor.try_wait(), Ok(None)) {
             if self.answered.elapsed() < recent {

@@ -37,7 +37,7 @@ pub enum Undo {
     RemoveCgroup {
         /// The absolute path of the cgroup's folder; version 1 or 2.
         path: PathBuf,
-        /// The folder of a cgroup in the same hierarchy.
+        /// The folder of another cgroup in the hierarchy of `path`.
         back_to: PathBuf,
     },
     /// Ends a process group by SIGTERM, and by SIGKILL a quarter of a second later.

@@ -100,8 +100,8 @@ pub(in super::super) fn savable(crowd: &Crowd, terrain: &Terrain, changes: &[Bon
     sum.min(used).min(terrain.cpus().len() as f64)
 }
 
-/// The clusters of a placement, without clusters that save nothing because their threads already run that way. A
-/// cluster is not a new move if it contains a thread that `stays` placed.
+/// The clusters of a placement that save CPU time; clusters whose threads already run as placed are left out. A cluster
+/// is not a new move if it contains a thread that `stays` placed.
 pub(in super::super) fn gainful(
     crowd: &Crowd,
     terrain: &Terrain,
