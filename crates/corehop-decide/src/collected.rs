@@ -81,7 +81,7 @@ impl Quantities {
     }
 
     /// Adds an answer of `offload` as one replicate: the mean time of each call on the local core and on the OS core.
-    /// Returns false if the JSON value is not such an answer or contains no time.
+    /// Returns false if the JSON value is not an answer of `offload` or contains no time.
     pub fn take_offload(&mut self, answer: &serde_json::Value) -> bool {
         let calls = answer["by_call"].as_array().map_or(&[][..], Vec::as_slice);
         let mut any = false;

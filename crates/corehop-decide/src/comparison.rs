@@ -414,7 +414,7 @@ impl ResultComparison {
         self.gated().filter(|it| it.decided.is_mute())
     }
 
-    /// Returns the number of replicates with which each undecided comparison that could not have failed could fail.
+    /// Returns the number of replicates that each undecided comparison needs to be able to fail.
     pub fn replicates_to_fail(&self) -> u64 {
         let fewest = replicates_for(self.first_level);
         let needed = |it: &QuantityComparison| {

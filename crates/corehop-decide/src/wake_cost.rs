@@ -69,9 +69,9 @@ pub struct SettingEffect {
     pub least_ns: f64,
     /// The highest expected cost of waking an idle CPU with the setting, in ns.
     pub most_ns: f64,
-    /// The smallest expected factor by which such a wake-up becomes cheaper.
+    /// The smallest expected factor by which the wake-up of an idle CPU becomes cheaper.
     pub least_gain: f64,
-    /// The largest expected factor by which such a wake-up becomes cheaper.
+    /// The largest expected factor by which the wake-up of an idle CPU becomes cheaper.
     pub most_gain: f64,
 }
 

@@ -68,7 +68,7 @@ pub(super) fn ranks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<u32> {
     ranks
 }
 
-/// On one CPU every task is placed on that CPU. On one CPU there is no choice.
+/// The placement of each task in the answer. On one CPU every task is placed on that CPU.
 fn places(set: &TaskSet, asked: &ChargedAnswer) -> Option<Vec<TaskPlacement>> {
     let alone = || vec![TaskPlacement::Cpus(vec![0]); set.tasks().len()];
     asked.answer.placement.clone().or_else(|| (set.cpus() == 1).then(alone))

@@ -25,13 +25,13 @@ impl Divisor {
         Self { by, inverse: 1.0 / by.as_f64() }
     }
 
-    /// The number that divides.
+    /// The divisor as a time.
     #[inline]
     pub(crate) fn by(self) -> Time {
         self.by
     }
 
-    /// The divisor as a time.
+    /// The rounded reciprocal of the divisor.
     #[inline]
     pub(crate) fn inverse(self) -> f64 {
         self.inverse

@@ -48,7 +48,8 @@ pub struct NoQuestion(String);
 /// The remark for a set for which partitioned EDF is assumed.
 const NOTHING_STATED: &str = "assumed: the set states no scheduler";
 
-/// The reason why fixed priorities are assumed for a set whose locks need such a scheduler, or `None`.
+/// The reason why fixed priorities are assumed for a set: the set's locks need a fixed-priority scheduler. Returns
+/// `None` for other sets.
 fn by_priority(set: &TaskSet) -> Option<&'static str> {
     match set.locks()?.protocol {
         Locking::Srp => None,

@@ -22,7 +22,8 @@ const BEYOND: f64 = 1.3;
 impl CalibrationFit {
     /// Fits the room in the last level, its hit time, and the time of a page-table walk, so that simulated warm touches
     /// take as long as live ones. The room decides at which size touches become slow. The hit time decides how long
-    /// touches take below that size, and the walk time decides how slow touches become beyond the reach of the TLBs.
+    /// touches take for working sets that fit into the room, and the walk time decides how slow touches become beyond
+    /// the reach of the TLBs.
     pub(super) fn capacity(&mut self) -> Result<(), CalibrationError> {
         let sizes = large(&self.declared);
         let live: Vec<(Bytes, MedianEstimate)> =

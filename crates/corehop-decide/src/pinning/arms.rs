@@ -100,7 +100,7 @@ fn too_small(cpus: &CpuList, load: &ProgramLoad) -> Result<(), String> {
 }
 
 /// A set of CPUs is rejected if the program used more than this factor times as many. A program on two CPUs is always
-/// tried on one.
+/// tried on one CPU.
 const CROWDED: f64 = 2.5;
 
 /// Formats a number of CPUs as `1 CPU` or `4 CPUs`.

@@ -14,7 +14,7 @@ use corehop_stats::quantile::median;
 
 /// The number of windows in a median.
 const WINDOWS: usize = 9;
-/// The factor of change that starts another phase.
+/// The factor by which a median must change to start another phase.
 const CHANGED: f64 = 2.0;
 
 /// The recent windows, and the phase in which placements were last judged.

@@ -276,7 +276,7 @@ impl Placer {
         self.settings.ends_after_s.map_or(f64::INFINITY, |it| (it - self.elapsed_s).max(0.0))
     }
 
-    /// Whether the program, or the distances of CPUs, differ from those at the last judgement.
+    /// Whether the program, or the distances of CPUs, have changed since the last judgement.
     fn is_another_phase(&mut self, activity: &Activity) -> bool {
         self.phases.take(activity);
         let (from, rest) = self.next_phase;
@@ -288,8 +288,7 @@ impl Placer {
         another
     }
 
-    /// A proposal that compares the kept placement with no placement, because the kept placement may not help in
-    /// another phase.
+    /// A proposal that compares the kept placement with no placement, which may be better in another phase.
     fn kept_anew(&mut self, activity: &Activity) -> Option<Proposal> {
         let kept = std::mem::take(&mut self.kept);
         let moves = self.alive(&kept, activity);
@@ -313,8 +312,7 @@ impl Placer {
         }
     }
 
-    /// A proposal that compares the initial placement with no placement if there is no other evidence, because the
-    /// initial placement may be worse.
+    /// Without other evidence, a proposal that compares the initial placement with no placement, which may be better.
     fn started(&self) -> Option<Proposal> {
         let is_start = self.kept.is_empty() && !self.placed.is_empty();
         let moves = || self.placed.iter().map(|(&tid, cpus)| Move { tid, cpus: cpus.clone() });
@@ -542,8 +540,8 @@ impl Placer {
         new.next()
     }
 
-    /// Whether threads that belong together ran as near as these moves put them, in nearly all looks. Without
-    /// measured progress nothing supports separating such threads.
+    /// Whether threads that belong together ran as near as these moves put them, in nearly all looks. Without measured
+    /// progress nothing supports separating threads that belong together.
     fn is_so_already(&self, moves: &[Move], ties: &[Tie]) -> bool {
         let to = by_thread(moves);
         let joined = |it: &&Tie| to.contains_key(&it.a) && to.get(&it.a) == to.get(&it.b);

@@ -10,7 +10,7 @@ use super::printed_number::ErrorLaw;
 pub struct ErrorQuantiles {
     /// The number of rows.
     pub rows: usize,
-    /// The number of rows without a simulated value, or without a ratio of both values. The error of such a row is
+    /// The number of rows without a simulated value, or without a ratio of both values. The error of a missing row is
     /// infinite.
     pub missing: usize,
     /// The median error; for an even number of rows, the mean of the two middle errors.

@@ -42,7 +42,7 @@ pub struct ClaimStudy {
     /// The table studies whose samples are used to test the observations.
     #[serde(default)]
     pub tables: Vec<String>,
-    /// Further experiments for the observations.
+    /// Further experiments that test the paper's observations.
     #[serde(default)]
     pub runs: Vec<Synthetic>,
     /// Task sets whose jobs and samples are used to test the fifth observation.

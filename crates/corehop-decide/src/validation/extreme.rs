@@ -3,10 +3,10 @@
 
 /// The expected maximum of `of` samples, estimated from `samples`.
 ///
-/// If there are at least `of` samples, this is the mean maximum over all choices of `of` among them. If there are
-/// fewer samples, the result is their maximum plus the growth of an exponential tail (Pickands 1975, with shape
-/// zero). The growth is the mean excess of the largest eighth over the next sample, times the logarithm of the ratio
-/// of the numbers of samples. NaN without samples.
+/// If there are at least `of` samples, this is the mean maximum over all choices of `of` among them. If there are fewer
+/// samples, the result is their maximum plus the growth of an exponential tail (Pickands 1975, with shape zero). The
+/// growth is the mean excess of the largest eighth over the next sample, times the logarithm of the ratio of the
+/// numbers of samples. The result is NaN if there are no samples.
 pub(super) fn expected_maximum(samples: &[f64], of: u32) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));

@@ -111,7 +111,7 @@ impl PointStudy {
         synthetic(vec![group], CpuList::new([point.cpu]))
     }
 
-    /// The quantity of a touch, for a core clock of `hertz`.
+    /// The study's quantity, computed from the warm touch of a job at a core clock of `hertz`.
     fn read(&self, record: &JobRecord, hertz: u64) -> Option<f64> {
         let warm = record.touches.get(1)?;
         let lines = warm.lines as f64;

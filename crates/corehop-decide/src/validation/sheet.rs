@@ -330,7 +330,7 @@ impl Sheet {
     }
 }
 
-/// The errors of `quantity` among the `rows` with some roles. Returns `None` if there are no such rows.
+/// The errors of `quantity` among the `rows` with some roles. Returns `None` if no row has one of the roles.
 pub(super) fn errors(
     rows: &[ValidationRow],
     quantity: &QuantityErrors,

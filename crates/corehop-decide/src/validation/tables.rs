@@ -88,7 +88,7 @@ pub struct TableStudy {
     pub printed: Vec<Printed>,
 }
 
-/// The number of samples for small working sets. If such a working set is simulated with every set of every cache, one
+/// The number of samples for small working sets. If a small working set is simulated with every set of every cache, one
 /// sample covers many times the lines.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -276,7 +276,7 @@ impl TableStudy {
     /// The platform with the server that drifts in this study.
     ///
     /// # Errors
-    /// Returns an error if the platform has no such server.
+    /// Returns an error if the platform lacks the server.
     pub(super) fn on<'a>(
         &self,
         platform: &'a Platform,

@@ -75,7 +75,7 @@ pub struct PrintedLoad {
     pub unit: Nanos,
     /// The number of calls per unit that switch cores.
     pub calls: f64,
-    /// The share of kernel time that is spent in those calls.
+    /// The share of kernel time that is spent in calls that switch cores.
     pub switched: f64,
     /// The number of threads.
     pub threads: u32,

@@ -156,7 +156,8 @@ fn bak_sum_exact(system: System<'_>, k: &Task) -> Ordering {
     exact::sign_of_sum(rests.into_iter().chain([(whole, 1)]))
 }
 
-/// Tests by Bertogna, Cirinei and Lipari (ECRTS 2005). For each `k`, the work of the other tasks, each limited to `D_k
+/// Runs the test of Bertogna, Cirinei and Lipari (ECRTS 2005). For each `k`, the work of the other tasks, each limited
+/// to `D_k
 /// - C_k`, must be less than `m (D_k - C_k)`, or equal if the work of some task is below its limit.
 pub fn bcl(system: System<'_>) -> Verdict {
     let (tasks, m) = (system.tasks, system.m());
@@ -186,7 +187,7 @@ fn aligned(task: &Task, window: Time) -> Time {
     jobs * task.wcet + task.wcet.min(window.saturating_sub(jobs * task.period))
 }
 
-/// Tests by the iterative form of BCL with slacks (Bertogna, Cirinei and Lipari, TPDS 20(4), 2009).
+/// Runs the iterative form of the BCL test with slacks (Bertogna, Cirinei and Lipari, TPDS 20(4), 2009).
 ///
 /// The slack is `S_k = D_k - C_k - floor(sum of min(W_i, D_k - C_k + 1) / m)`, recomputed until no slack grows.
 pub fn bcl_iterative(system: System<'_>) -> Verdict {

@@ -220,7 +220,7 @@ pub fn da_lc_in_order(system: System<'_>, order: &[usize]) -> bool {
 }
 
 /// Returns a priority order that passes deadline analysis with limited carry-in, if one exists. Audsley's algorithm
-/// finds such an order, because the analysis is compatible with that algorithm.
+/// finds a passing order, because the analysis is compatible with that algorithm.
 pub fn da_lc_assignment(system: System<'_>) -> Option<Vec<usize>> {
     if !each_fits(system.tasks) || !constrained(system.tasks) {
         return None;

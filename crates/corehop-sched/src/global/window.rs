@@ -184,7 +184,7 @@ struct LinearExcess {
 }
 
 impl LinearExcess {
-    /// Advances to `at`. If the CPUs stop being full at or before `at`, returns the window at which they do.
+    /// Advances to the window `at`. If the CPUs stop being full at or before `at`, returns the window at which they do.
     #[inline]
     fn reach(&mut self, at: Time) -> Option<Time> {
         let end = self.excess + self.slope * (at - self.at).ticks() as i64;

@@ -9,7 +9,7 @@ use corehop_plan::workload::task::{LONGEST, Task, TaskSet, Time};
 
 /// A task set whose execution times include charged overheads. An inflated set cannot be inflated again.
 ///
-/// An inflated task may need more than its period. No test accepts a set with such a task.
+/// An inflated task may need more than its period. No test accepts a set with a task that needs more than its period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inflated {
     set: TaskSet,

@@ -229,7 +229,7 @@ fn fuller(tasks: &[Task], a: &Bin, b: &Bin) -> Ordering {
     })
 }
 
-/// The order of the utilisations of two tasks, exact.
+/// The exact order of the utilisations of two tasks.
 pub(crate) fn by_utilisation(a: &Task, b: &Task) -> Ordering {
     let left = u128::from(a.wcet) * u128::from(b.period);
     left.cmp(&(u128::from(b.wcet) * u128::from(a.period)))

@@ -47,7 +47,7 @@ impl Pattern {
     }
 
     /// Returns a random pattern: random offsets, for a few patterns also random gaps, and execution times below the
-    /// WCET if those can matter.
+    /// WCET if shorter execution times can matter.
     pub fn random(tasks: &[Task], number: u64, several_cpus: bool) -> Self {
         let mut draw = DrawStream::of_set(SEED, number);
         let begins = tasks.iter().map(|task| match draw.below(3) {

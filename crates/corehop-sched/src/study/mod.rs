@@ -40,7 +40,7 @@ use corehop_plan::workload::Event;
 use corehop_plan::workload::generate::{Capped, Deadline, FixedSum};
 use corehop_plan::workload::task::Time;
 
-/// A study: which sets are drawn, which schedulers are tested, and which are compared.
+/// A study: the sets that are drawn, the schedulers that are tested, and the schedulers that are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchedulabilityStudy {
     /// The name of the study in tables and files.

@@ -8,7 +8,7 @@ const Z: f64 = 1.959_963_984_540_054;
 /// The probability that the true value lies beyond one given end of an interval.
 const TAIL: f64 = 0.025;
 
-/// The number of sets, and the sums of a whole number per set and of its square.
+/// The number of sets, the sum of one whole number per set, and the sum of the squares of these numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetMoments {
     /// The number of sets.

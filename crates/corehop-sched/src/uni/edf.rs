@@ -29,8 +29,9 @@ pub fn density(tasks: &[Task]) -> Verdict {
 /// `DBF(t) <= t` must hold at each deadline before some horizon. From the horizon down, the demand by `t` also covers
 /// every instant between `DBF(t)` and `t`, so the analysis skips these.
 ///
-/// With release jitter, a job that arrives at `a` is due at `a + D` and can be released at `a + J`. So the demand is
-/// that of tasks with deadlines `D - J` (Baruah, Chen and Mok, RTSS 1997). For blocking see `qpa_held_up`.
+/// With release jitter, a job that arrives at `a` is due at `a + D` and can be released at `a + J`. So the demand with
+/// release jitter equals the demand of tasks with deadlines `D - J` (Baruah, Chen and Mok, RTSS 1997). For blocking see
+/// `qpa_held_up`.
 pub fn qpa(tasks: &[Task]) -> Verdict {
     qpa_on(tasks, &FULL)
 }

@@ -32,8 +32,8 @@ impl SysRoot {
     pub fn path(&self) -> &Path {
         &self.0
     }
-    /// Returns the content of a file without the final line break; `None` if the file cannot be read. Use this for
-    /// words and numbers of the kernel itself, because bytes that are not UTF-8 are replaced.
+    /// Returns the content of a file without the final line break; `None` if the file cannot be read. Use this function
+    /// for words and numbers of the kernel itself, because bytes that are not UTF-8 are replaced.
     pub fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         self.head(path, LARGEST_FILE)
     }

@@ -91,8 +91,8 @@ fn listed(
     Ok(None)
 }
 
-/// Marks `inner` as contradicted if one of its groups spans two groups of `outer`. Guests see such topologies, and
-/// the rest of the description is still useful.
+/// Marks `inner` as contradicted if one of its groups spans two groups of `outer`. Guests see contradictory topologies,
+/// and the rest of the description is still useful.
 pub(super) fn mark_straddling(inner: &mut Fact<CpuGroups>, outer: &CpuGroups) {
     if let Some(group) = inner.value.straddling(outer).filter(|_| !inner.is_contradicted()) {
         let why = format!("CPUs {group} belong to two groups of the level above");

@@ -36,8 +36,8 @@ pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
-/// Returns the text of a kernel file, with bytes that are not UTF-8 replaced. Use this for words and numbers of the
-/// kernel itself, and never for names.
+/// Returns the text of a kernel file, with bytes that are not UTF-8 replaced. Use this function for words and numbers
+/// of the kernel itself, and never for names.
 ///
 /// # Errors
 /// Returns the system's errors.
@@ -108,7 +108,7 @@ impl ProcEntry {
         format!("{}/{file}", self.0)
     }
 
-    /// Returns whether such a process or thread exists now.
+    /// Returns whether a process or thread with this ID exists now.
     pub fn exists(&self) -> bool {
         Path::new(&self.0).exists()
     }
@@ -116,7 +116,7 @@ impl ProcEntry {
     /// Opens a file in the folder. The open file stays with the process or thread that has the ID now.
     ///
     /// # Errors
-    /// Returns `NotFound` if there is no such process.
+    /// Returns `NotFound` if the process does not exist.
     pub fn open(&self, file: &str) -> io::Result<File> {
         File::open(self.path(file))
     }
@@ -124,7 +124,7 @@ impl ProcEntry {
     /// Returns the bytes of a file in the folder.
     ///
     /// # Errors
-    /// Returns `NotFound` if there is no such process, `ESRCH` if it ended meanwhile.
+    /// Returns `NotFound` if the process does not exist, `ESRCH` if it ended meanwhile.
     pub fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
         bytes(self.path(file))
     }
@@ -185,7 +185,7 @@ impl ProcEntry {
     /// Returns the IDs of the process's threads.
     ///
     /// # Errors
-    /// Returns `NotFound` if there is no such process.
+    /// Returns `NotFound` if the process does not exist.
     pub fn threads(&self) -> io::Result<impl Iterator<Item = u32> + use<>> {
         numbers_in(Path::new(&self.path("task")))
     }

@@ -36,8 +36,8 @@ pub enum RestoreOutcome {
         /// The process that owns the journal.
         owner: ProcessId,
     },
-    /// No action: another user's file, link or folder has the name of a journal folder. No run of yours has written
-    /// to it, because runs refuse such a folder.
+    /// No action: another user's file, link or folder has the name of a journal folder. No run of yours has written to
+    /// this folder, because runs refuse a folder of another user.
     Foreign {
         /// The reason why the folder is not yours.
         reason: String,

@@ -26,7 +26,7 @@ use corehop_plan::workload::generate::{Capped, FixedSum};
 use corehop_plan::workload::task::{TaskError, TaskParameters, TaskSet};
 use corehop_stats::costs::{Cost, EventCosts, NoCost};
 
-/// A study of preemption costs: which sets are drawn, and what is compared.
+/// A study of preemption costs: the sets that are drawn, and the tests that are compared.
 #[derive(Debug, Clone)]
 pub struct CostStudy {
     /// The name of the study in tables and files.
