@@ -80,7 +80,7 @@ impl Quantity {
     }
 
     /// The difference in microseconds below which differences do not count by default. Delays are differences of two
-    /// walks and as small as clock noise, so delays have such a limit; other times have none.
+    /// walks and as small as clock noise, so delays have such a limit and other times have no limit.
     const fn least_us(&self) -> f64 {
         if self.cell.is_some() { 1.0 } else { 0.0 }
     }

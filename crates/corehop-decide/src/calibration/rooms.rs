@@ -17,7 +17,7 @@ const OF_SECOND: u32 = 3;
 const WHOLE: u64 = 64;
 /// The tried parts of the stated second level.
 const PARTS_OF_SECOND: [u64; 6] = [64, 56, 48, 32, 16, 8];
-/// Two descriptions are alike if their sums of squared logarithms differ by less than this.
+/// Two descriptions are alike if their sums of squared logarithms differ by less than this value.
 pub(super) const ALIKE: f64 = 0.02;
 
 impl CalibrationFit {

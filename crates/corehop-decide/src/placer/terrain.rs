@@ -87,7 +87,7 @@ impl Ran {
 /// one, which is assumed; the usual gain is 15 to 30 %.
 pub(super) const SIBLING: f64 = 0.375;
 /// The assumed ratio between the time of a line from another node and the time of a line from another cache of one
-/// node, on hosts whose nodes have several caches. Only one of the two times is measured.
+/// node, on hosts whose nodes have several caches. corehop measures only one of these two line times.
 const REMOTE: f64 = 1.3;
 
 /// The groups of CPUs at one level.

@@ -68,7 +68,7 @@ pub struct CellValidation {
     pub live_interval: Option<Interval>,
     /// The number of valid live samples.
     pub n: usize,
-    /// The median simulated delay, in microseconds; `None` if the simulated machine has no such cell.
+    /// The median simulated delay, in microseconds; `None` if the simulated machine lacks the cell.
     pub simulated_us: Option<f64>,
     /// The median live warm touch, in microseconds.
     pub warm_live_us: f64,

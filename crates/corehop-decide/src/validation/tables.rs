@@ -378,7 +378,7 @@ impl TableStudy {
     }
 }
 
-/// Whether the larger of two printed values is at least 1.2 times the smaller one, for any rounding.
+/// Whether the larger of two printed values is at least 1.2 times the smaller value, however both values were rounded.
 pub(super) fn are_apart(low: PrintedNumber, high: PrintedNumber) -> bool {
     high.value - low.value > (0.2 * low.value.abs()).max(low.step.max(high.step))
 }

@@ -81,7 +81,8 @@ impl Packing {
         rest.first().map_or(Ok(bins), |&at| Err(at))
     }
 
-    /// Packs tasks until one task fits nowhere. Returns the bins, and the tasks from that task on, in packing order.
+    /// Packs tasks until one task fits nowhere. Returns the bins, and the tasks from the first task that fits nowhere,
+    /// in packing order.
     pub fn pack_as_far(self, system: System<'_>) -> (Vec<Vec<usize>>, Vec<usize>) {
         let tasks = system.tasks;
         let mut bins = vec![Bin::default(); (system.cpus / self.cluster.max(1)) as usize];

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{lines, number, words};
 
 /// The text of a file with lines of the form `NAME: VALUE`. The kernel escapes only line ends and backslashes of the
-/// name in such files.
+/// process name in a file of this kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status(Vec<u8>);
 

@@ -43,8 +43,8 @@ static UNFINISHED: AtomicPtr<PartialFile> = AtomicPtr::new(null_mut());
 static KEEPS_ROWS: AtomicBool = AtomicBool::new(false);
 /// The time of the first signal, in milliseconds of the monotonic clock; 0 before a signal has arrived.
 static FIRST_MS: AtomicI64 = AtomicI64::new(0);
-/// Interrupts within this time after the first one count as one, because timeout(1) sends a signal to the process and
-/// to its group.
+/// Interrupts within this time after the first interrupt count as one interrupt, because timeout(1) sends a signal to
+/// the process and to its group.
 const ONE_KEY_MS: i64 = 300;
 
 /// The exit code of an interrupted run.
