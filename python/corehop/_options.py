@@ -237,7 +237,7 @@ def flags(options: Mapping[str, object], of: type[Any] = Options) -> list[str]:
     kinds = {name: kind.__forward_arg__ for name, kind in of.__annotations__.items()}
     for name in options:
         if name not in kinds:
-            raise Usage(f"`{name}` is not an option; known are: {', '.join(kinds)}")
+            raise Usage(f"`{name}` is not an option; use one of: {', '.join(kinds)}")
     # By identity: 0 is False's equal, and node 0 is a node.
     given = ((name, value) for name, value in options.items() if value is not None and value is not False)
     return [flag for name, value in given for flag in _flags(name, value, kinds[name])]

@@ -196,7 +196,7 @@ def merge_studies(paths: Iterable[str | os.PathLike[str]]) -> StudyResult:
     """
     parts = [load_study(path) for path in paths]
     if not parts:
-        raise _errors.Usage("no shards to merge")
+        raise _errors.Usage("there are no shards to merge: name at least one file")
     return parts[0].merged(*parts[1:])
 
 

@@ -39,7 +39,7 @@ impl PlatformDescription {
         match platform::Platform::named(id) {
             Some(known) => known.map(Self).map_err(errors::damaged),
             None => Err(errors::usage(format!(
-                "no platform is called `{id}`: known are {}; a file's name ends in .toml",
+                "no platform is called `{id}`: use one of {}; a file's name ends in .toml",
                 Self::names().join(", ")
             ))),
         }

@@ -55,11 +55,11 @@ def test_a_size_in_bytes_and_a_time_in_seconds_are_those_in_words() -> None:
 def test_what_makes_no_sense_is_an_error_that_names_it() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"experiment": "guessing"}, "guessing.*--help"),
-        ({"preset": "slow"}, "`slow` is not a preset; known are: quick"),
+        ({"preset": "slow"}, "`slow` is not a preset; use one of: quick"),
         ({"wss": ["65536"]}, "65536.*64 ?KiB"),
         ({"wss": [-1]}, "-1B"),
         ({"length": float("nan")}, "nan seconds is not a time.*4ms"),
-        ({"colour": "red"}, "`colour` is not an option; known are: samples, replicates, precision"),
+        ({"colour": "red"}, "`colour` is not an option; use one of: samples, replicates, precision"),
         ({"dry_run": True}, "`dry_run` is not an option"),
         ({"samples": [1, 2]}, "1,2.*--samples"),
         ({"cpus": "0-"}, "0-.*--cpus"),

@@ -59,7 +59,7 @@ def test_a_wrong_platform_file_is_an_error_that_names_file_line_and_fact(tmp_pat
 
 
 def test_an_unknown_platform_or_cpu_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(corehop.Usage, match="no platform is called `pdp11`: known are .*xeon_l7455"):
+    with pytest.raises(corehop.Usage, match="no platform is called `pdp11`: use one of .*xeon_l7455"):
         corehop.platform("pdp11")
     with pytest.raises(corehop.Usage, match="has no CPU 99; it has 0-23"):
         corehop.platform("xeon_l7455").affinity(0, 99)

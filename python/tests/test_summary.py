@@ -88,7 +88,7 @@ def test_another_estimator_gives_other_delays(quick: corehop.Result) -> None:
     bound = quick.summary("cold_bound")
     assert set(bound.column("estimator")) == {"cold_bound"}
     assert bound.column("p50_us") == bound.column("cold_bound_us")
-    with pytest.raises(corehop.Usage, match="`guess` is not an estimator; known are: difference"):
+    with pytest.raises(corehop.Usage, match="`guess` is not an estimator; use one of: difference"):
         quick.summary("guess")
 
 

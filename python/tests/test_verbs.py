@@ -104,7 +104,7 @@ def test_a_trial_without_an_answer_is_an_error(pretend: Pretend) -> None:
 def test_a_trial_needs_a_program_and_knows_its_options() -> None:
     with pytest.raises(corehop.Usage, match="missing command"):
         corehop.try_()
-    with pytest.raises(corehop.Usage, match="`arms` is not an option; known are: pid, progress"):
+    with pytest.raises(corehop.Usage, match="`arms` is not an option; use one of: pid, progress"):
         corehop.try_("true", arms=3)  # type: ignore[call-arg]
 
 

@@ -54,7 +54,8 @@ pub fn calibrate(
 ) -> Result<Answer, Failure> {
     let path = asked.path;
     if path.extension().is_none_or(|it| it != "toml") {
-        let what = format!("{}: the name of a platform file ends in .toml", shown::path(path));
+        let what =
+            format!("{}: the name of a platform file has to end in .toml", shown::path(path));
         return Err(Failure::says(Exit::Usage, what));
     }
     let file = OutputFile::ordinary(path, &[], asked.force)?;
@@ -100,7 +101,9 @@ fn remove(path: &Path) -> Result<(), Failure> {
 /// The failure after an interrupt, which says how to continue.
 fn interrupted(path: &Path) -> Failure {
     let path = shown::path(path);
-    let what = format!("interrupted: `corehop sim calibrate --resume -o {path}` continues");
+    let what = format!(
+        "interrupted: continue the calibration with `corehop sim calibrate --resume -o {path}`"
+    );
     Failure::says(Exit::Interrupted, what)
 }
 
@@ -140,7 +143,7 @@ fn notes(samples: &[Sample]) -> Vec<String> {
     let share = huge.iter().sum::<f64>() / huge.len().max(1) as f64;
     let none = (!huge.is_empty() && share < HUGE).then(|| {
         format!(
-            "no huge pages: only {:.0} % of the memory that requested huge pages has them; cells on `thp` use base pages",
+            "huge pages: only {:.0} % of the memory that requested huge pages has huge pages, so cells on `thp` use base pages",
             100.0 * share
         )
     });
@@ -217,11 +220,12 @@ impl Descriptions {
                 it.notes.iter().flat_map(|note| ["not found: ", note, "\n"]).collect();
             format!("{}: {what}\n{}{notes}", shown::path(file), host_sheet::numbers(&it.numbers))
         };
-        let seldom = if self.is_met { "" } else { ", which it seldom was: few samples" };
-        let mut text = of(&self.declared, path, &format!("as the host is declared{seldom}"));
+        let seldom =
+            if self.is_met { "" } else { ", a state with few samples because it was rare" };
+        let mut text = of(&self.declared, path, &format!("the host in its declared state{seldom}"));
         if let Some(it) = &self.apart {
             let what = format!(
-                "with its cores far apart, {:.0} % of the samples",
+                "the host while its cores are far apart, as in {:.0} % of the samples",
                 100.0 * self.share_apart
             );
             text.push_str(&of(it, &apart_of(path), &what));

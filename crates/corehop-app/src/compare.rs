@@ -93,7 +93,7 @@ impl ComparisonRequest {
         match self.estimator {
             Some(_) if !delays => Err(Failure::says(
                 Exit::Usage,
-                "--estimator: these results have no delays to estimate",
+                "these results have no delays to estimate: omit --estimator",
             )),
             _ => Ok(()),
         }
@@ -215,7 +215,7 @@ fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
     let recorded = input::gather(&files, Estimator::Difference)?.program;
     let Some(it) = recorded.first() else {
         let what = format!(
-            "{} is not the recording of a program, unlike the other file",
+            "{} is not the recording of a program, but the other file is: compare two recordings",
             shown::path(path)
         );
         return Err(Failure::says(Exit::Usage, what));

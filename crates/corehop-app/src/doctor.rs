@@ -219,8 +219,12 @@ pub fn restore() -> (Answer, Option<Failure>) {
     let found = counted(restored.len() as u64, "journal");
     let sentence = match (restored.len(), unsettled) {
         (0, _) => "No run has left a change behind.".to_owned(),
-        (_, 0) => format!("The changes in {found} of dead runs are undone."),
-        _ => format!("Of {found} of dead runs, the changes of {unsettled} could not be undone."),
+        (_, 0) => {
+            format!("corehop undid the changes that killed runs left behind, as listed in {found}.")
+        }
+        _ => format!(
+            "corehop could not undo the changes in {unsettled} of {found} that killed runs left behind."
+        ),
     };
     let exit = if unsettled == 0 { Exit::Done } else { Exit::Failed };
     let failure = unusable.map(|error| Failure::new(Exit::Failed, error));

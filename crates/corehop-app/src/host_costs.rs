@@ -19,7 +19,7 @@ use crate::input;
 
 /// The commands that measure and store the costs of this host.
 pub const REMEDY: &str = "`corehop measure synthetic -o FILE.parquet` and \
-                                 `corehop advise fit FILE.parquet --default` measure and store them";
+                                 `corehop advise fit FILE.parquet --default` measure and store the costs of this host";
 
 /// The file in which the costs are stored.
 fn place() -> Result<PathBuf, Failure> {
@@ -73,7 +73,7 @@ impl Keeping {
         for file in &data.files {
             if let Some(difference) = strange(file, &host) {
                 let what = format!(
-                    "{}: its samples come from another machine ({difference}): measure this machine, or omit --default",
+                    "{}: the samples come from another machine ({difference}): measure this machine, or omit --default",
                     file.name
                 );
                 return Err(Failure::says(Exit::Damaged, what));

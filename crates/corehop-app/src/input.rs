@@ -128,7 +128,10 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     read.map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(path)))?;
     if bytes.len() as u64 > MOST_TEXT {
         let most = MOST_TEXT >> 20;
-        let what = format!("{}: texts of more than {most} MiB are not read", shown::path(path));
+        let what = format!(
+            "{}: this text is larger than {most} MiB, the most that corehop reads",
+            shown::path(path)
+        );
         return Err(Failure::says(Exit::Damaged, what));
     }
     if bytes.starts_with(MARK) {
@@ -375,8 +378,10 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
     let real = |path: &&&PathBuf| std::fs::canonicalize(path).is_ok_and(|real| !seen.insert(real));
     match files.iter().find(real) {
         Some(path) => {
-            let what =
-                format!("{} is named twice, and its samples would count twice", shown::path(path));
+            let what = format!(
+                "{} is named twice, so its samples would count twice: name each file once",
+                shown::path(path)
+            );
             Err(Failure::says(Exit::Usage, what))
         }
         None => Ok(()),
@@ -398,7 +403,7 @@ pub fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<DelayModel, Fai
 pub fn fitted_to(data: Results) -> Result<DelayModel, Failure> {
     let model = data.fit.finish();
     if model.curves.is_empty() {
-        let what = "no valid sample of a delay in these files: `corehop report contents FILE` shows what they contain";
+        let what = "these files have no valid sample of a delay: `corehop report contents FILE` shows what a file contains";
         return Err(Failure::says(Exit::No, what));
     }
     Ok(model)
@@ -436,13 +441,13 @@ pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
 /// Fails with the errors of [all readers](self#errors).
 pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     if !data.jobs.summaries.is_empty() {
-        let what = "these files have delays, and runs of threads that share data: fit each kind separately";
+        let what = "these files have both delays and runs of threads that share data: fit each kind separately";
         return Err(Failure::says(Exit::Usage, what));
     }
     let machine = data.gangs.first().map(|it| it.machine.as_str());
     let described = data.machines.iter().find(|it| Some(it.id.as_str()) == machine);
     let platform = described.and_then(|it| it.platform.clone()).ok_or_else(|| {
-        let what = "no runs of `corehop measure shared-data` with the description of their machine: `corehop report contents FILE` shows what a file contains";
+        let what = "these files have no runs of `corehop measure shared-data` with the description of the machine: `corehop report contents FILE` shows what a file contains";
         Failure::says(Exit::No, what)
     })?;
     let about = |file: &FileNote| file.provenance.machine.clone();
@@ -480,8 +485,10 @@ pub fn program_costs(path: &Path) -> Result<Option<ProgramPrices>, Failure> {
     }
     let results = gather(&[path.to_owned()], Estimator::Difference)?.program_costs;
     let nothing = || {
-        let what =
-            format!("{}: no block of this file gives the cost of an event", shown::path(path));
+        let what = format!(
+            "{}: no block of this file is sufficient to compute the cost of an event",
+            shown::path(path)
+        );
         Failure::says(Exit::No, what)
     };
     ProgramPrices::of(results).map(Some).ok_or_else(nothing)
@@ -562,7 +569,7 @@ pub fn timed_commands(path: &Path) -> Result<Option<Vec<HyperfineCommand>>, Fail
     let failed = |it: &&HyperfineCommand| it.failed == Some(it.us.len());
     if let Some(command) = commands.iter().find(failed) {
         let what = format!(
-            "every run of `{}` failed (exit code other than 0): what it should do was not timed",
+            "every run of `{}` failed (exit code other than 0), so the times are not those of the intended work",
             command.command
         );
         return Err(Failure::says(Exit::Damaged, what).context(shown::path(path)));

@@ -58,7 +58,7 @@ pub fn converted(text: &str, stated: Stated) -> Result<Workload, Failure> {
         return Err(unknown(&convertible()));
     }
     if let Some(unit) = stated.unit {
-        let what = format!("--unit is {unit}, and times of rt-app are microseconds: omit --unit");
+        let what = format!("--unit is {unit}, but times of rt-app are microseconds: omit --unit");
         return Err(Failure::says(Exit::Usage, what));
     }
     rt_app::read(text, stated.cpus).map_err(|error| match error {
@@ -69,7 +69,7 @@ pub fn converted(text: &str, stated: Stated) -> Result<Workload, Failure> {
 
 /// The failure for a text in no known format.
 fn unknown(known: &str) -> Failure {
-    Failure::says(Exit::Damaged, format!("the format is not known: known are {known}"))
+    Failure::says(Exit::Damaged, format!("unknown format: corehop reads {known}"))
 }
 
 /// The task set in a text whose format belongs to another program than rt-app; `None` for other texts.

@@ -205,7 +205,7 @@ pub fn advise(model: &DelayModel, wanted: &AdviceQuery) -> Result<Advice, NoAnsw
             subject.advise(&mut advice)?;
         }
         if !preempted {
-            let why = format!("load {load}: no preemption was measured under it");
+            let why = format!("no preemption was measured under the load {load}");
             advice.silent.push(format!("{why}; {}", asking::remedy(load, "preemption", "1ms")));
         }
     }

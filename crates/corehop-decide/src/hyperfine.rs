@@ -20,7 +20,7 @@ pub enum HyperfineError {
     Syntax(#[from] serde_json::Error),
     /// The export contains no results.
     #[error(
-        "`results` is missing, empty or no list: write the file with `hyperfine --export-json FILE COMMAND …`"
+        "`results` is missing, empty or not a list: write the file with `hyperfine --export-json FILE COMMAND …`"
     )]
     NoResults,
     /// A result is incomplete, or contains an invalid value.
@@ -73,7 +73,7 @@ pub fn parse(text: &str) -> Result<Vec<HyperfineCommand>, HyperfineError> {
     for (at, it) in commands.iter().enumerate() {
         if commands[..at].iter().any(|other| other.command == it.command) {
             let command = format!(" (`{}`)", it.command);
-            let what = "another result has this name: name them apart with `--command-name`";
+            let what = "another result has this name: give each command its own name with `--command-name`";
             return Err(HyperfineError::BadResult { at, command, what: what.to_owned() });
         }
     }

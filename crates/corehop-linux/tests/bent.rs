@@ -124,7 +124,7 @@ fn caches_of_two_sizes_in_one_place_are_marked_and_belong_to_those_that_state_th
         with(&two_packages(), &lines.map(|(file, text)| format!("{second}/{file}: {text}")));
     let last = last_level(&found);
     assert_eq!(last.instances.value.to_string(), "0-7 by 4");
-    assert!(why(&last.instances).contains("CPU 0 states two level-3 caches"));
+    assert!(why(&last.instances).contains("two level-3 data caches of CPU 0"));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_level_and_a_size_that_no_cache_has_are_left_out() {
 fn a_cpu_in_two_cores_or_packages_is_left_where_it_says_it_is() {
     let found = with(&two_packages(), &[format!("{CPUS}/cpu0/topology/core_cpus_list: 0,5")]);
     assert_eq!(found.cores.value.len(), 8);
-    assert!(why(&found.cores).contains("CPU 0 states the group 0,5, and CPU 5 CPUs 5"));
+    assert!(why(&found.cores).contains("CPU 0 states the group 0,5, but CPU 5 states CPUs 5"));
     let found = with(&two_packages(), &[format!("{CPUS}/cpu7/topology/package_cpus_list: 0-7")]);
     assert_eq!(found.packages.value.to_string(), "0-3 | 4-6 | 7");
     assert!(platform_text::text(&found).contains("contradicted  packages: CPU "));
@@ -162,7 +162,7 @@ fn nodes_that_overlap_are_marked_and_a_cpu_stays_in_the_first() {
     let found = with(&two_packages(), &nodes);
     assert_eq!(found.nodes[1].cpus.value.to_string(), "5-7");
     assert_eq!(found.node_of(Cpu(4)).unwrap().id, 0);
-    assert!(why(&found.nodes[1].cpus).contains("CPUs 3-4 are in node 0 too"));
+    assert!(why(&found.nodes[1].cpus).contains("CPUs 3-4 are also in node 0"));
     assert!(platform_text::text(&found).contains("contradicted  node 1, its CPUs: "));
     assert!(!found.nodes[0].cpus.is_contradicted() && !found.nodes[2].cpus.is_contradicted());
 }

@@ -147,7 +147,7 @@ fn what_stops_a_real_time_thread_is_told() {
     let no_budget = "sys/fs/cgroup/cpu/system.slice/cpu.rt_runtime_us: 0";
     let budget = "echo 500000 | sudo tee /sys/fs/cgroup/cpu/system.slice/cpu.rt_runtime_us";
     check(&[
-        ("no throttling", unlimited, "rt-throttling", Warning, "not throttled", usual),
+        ("no throttling", unlimited, "rt-throttling", Warning, "does not throttle", usual),
         ("too little time", little, "rt-throttling", Warning, "10 % of each 1 s", usual),
         ("all time and no server", no_server, "rt-throttling", Note, "100 %", usual),
         ("a greedy fair server", greedy, "fair-server", Warning, "90 %", "echo 50000000"),
@@ -189,7 +189,7 @@ fn what_the_processor_is_not_is_told() {
     check(&[
         ("half of the CPUs", allowed("1-2"), "usable-cpus", Note, "CPUs 1-2 of 0-3", taskset),
         ("one of four CPUs", allowed("2"), "usable-cpus", Warning, "only CPU 2 of 0-3", taskset),
-        ("a single CPU", single, "usable-cpus", Warning, "no SCHED_FIFO", "no other CPU"),
+        ("a single CPU", single, "usable-cpus", Warning, "does not use SCHED_FIFO", "no other CPU"),
         ("no CPU", allowed("9"), "usable-cpus", Obstacle, "none of the online CPUs", taskset),
         ("a guest", guest, "hypervisor", Warning, "guest under kvm", "Nothing"),
         ("a cache too large", huge, "llc-size", Warning, "480 MiB serves 4", "measure platform"),
@@ -250,7 +250,7 @@ fn a_cpu_that_others_may_use_is_told() {
     let everywhere = "sys/devices/system/cpu/isolated: \nproc/irq/24/effective_affinity_list: 2";
     check(&[
         ("no isolation", none, "isolation", Warning, "no CPU is isolated", boot),
-        ("not for this process", away, "isolation", Warning, "not allowed", "taskset -c 1-3"),
+        ("not for this process", away, "isolation", Warning, "may not use", "taskset -c 1-3"),
         ("for one CPU", some, "isolation", Note, "CPU 3", "--cpus 3"),
         ("by a partition", partition, "isolation", Note, "CPUs 2-3", "--cpus 2-3"),
         ("a tick", ticking, "tick", Note, "CPUs 1-3 keep their tick", "nohz_full=1-3"),
@@ -525,7 +525,7 @@ fn how_an_idle_cpu_waits_is_read_from_the_files_there_are_and_each_has_one_setti
             Some("cpuidle_haltpoll.force=1"),
         ),
         ("idle=poll", format!("{none}{polls}"), "idle=poll", None),
-        ("an unreadable time", haltpoll("-"), "cannot be read", None),
+        ("an unreadable time", haltpoll("-"), "cannot read", None),
     ] {
         let root = changed(&changes);
         let root = SysRoot::at(root.path());

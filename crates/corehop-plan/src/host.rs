@@ -224,7 +224,7 @@ pub enum HostError {
         source: std::io::Error,
     },
     /// A thread cannot move to the requested CPUs.
-    #[error("moving thread {tid} to CPUs {cpus}: {why}")]
+    #[error("corehop cannot move thread {tid} to CPUs {cpus}: {why}")]
     Move {
         /// The id of the thread that corehop cannot move.
         tid: u32,

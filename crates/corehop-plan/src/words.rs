@@ -45,7 +45,7 @@ pub use words;
 
 /// The error for a word that the enum does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{word}` is not {what}; known are: {known}")]
+#[error("`{word}` is not {what}; use one of: {known}")]
 pub struct UnknownWord {
     /// The word that corehop does not know.
     pub word: String,

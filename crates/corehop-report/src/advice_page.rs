@@ -97,7 +97,7 @@ fn sections(advice: &Advice) -> Vec<PageSection> {
     let mut all: Vec<PageSection> = together(&advice.rules).map(of_rules).collect();
     if !advice.isolation.is_empty() {
         let section = PageSection::new(SectionPlace::Detail, "isolation", "Savings by isolation").says(
-            "The maximum saving of keeping other programs out of the job's cache lines: a preemption minus an absence of the same length in which nothing else ran.",
+            "The table shows how much a job can save at most if no other program evicts its cache lines: the cost of a preemption minus the cost of an absence of equal length in which nothing else ran.",
         );
         all.push(PageSection { tables: vec![isolation(&advice.isolation).shown()], ..section });
     }
@@ -112,7 +112,7 @@ fn sections(advice: &Advice) -> Vec<PageSection> {
     }
     if !advice.partitioning.is_empty() {
         let section = PageSection::new(SectionPlace::Detail, "partitioning", "Savings by cache partitioning").says(
-            "The same simulation with the last cache level divided in halves, one for the job and one for everyone else: by ways, and by page colours.",
+            "The table shows the simulation with the last cache level divided into halves, by ways or by page colours: one half for the job and one half for all other threads.",
         );
         all.push(PageSection {
             tables: vec![partitioning(&advice.partitioning).shown()],
@@ -137,7 +137,7 @@ fn of_rules(rules: &[AdviceRule]) -> PageSection {
     let class = company.pair_class.map(|class| format!("-{class}")).unwrap_or_default();
     let id = format!("map-{load}-{}{class}", company.preempted_by);
     let section = PageSection::new(SectionPlace::Result, &id, &format!("Under load {load}, {company}")).says(
-        "The advice for a preempted job, by working-set size and by expected wait for its CPU. Staying costs the wait and a preemption of that length; moving at once costs a migration. A field names the choice whose whole interval is below that of the other one. Point at a field to see the numbers.",
+        "The advice for a preempted job, by working-set size and by expected wait for its CPU. Staying costs the wait and a preemption of that length; moving at once costs a migration. A field names the choice whose whole interval is below the interval of the other choice. Point at a field to see the numbers.",
     );
     PageSection { drawing: Some(map(rules)), tables: vec![unbroken(rules).shown()], ..section }
 }

@@ -68,10 +68,18 @@ pub(super) fn counted(cells: usize) -> String {
 /// The largest number of replicates that the text recommends.
 const MOST: u64 = 2_000;
 
+/// The instruction that needs no new measurement.
+const WIDER: &str = "choose a wider --margin";
+
+/// Adds the instruction to choose a wider margin, unless `remedy` ends with it.
+fn or_wider(remedy: String) -> String {
+    if remedy.ends_with(WIDER) { remedy } else { format!("{remedy}, or {WIDER}") }
+}
+
 /// Returns the instruction that gives an experiment this many replicates, with the experiment's own option.
 fn remedy(experiment: &str, replicates: u64) -> String {
     if replicates > MOST {
-        return format!("no {MOST} replicates of {experiment} are enough: choose a wider --margin");
+        return format!("even {MOST} replicates of {experiment} are not enough: {WIDER}");
     }
     let n = replicates;
     match experiment {
@@ -86,7 +94,7 @@ fn remedy(experiment: &str, replicates: u64) -> String {
             "measure {n} complete renewals for either result (`measure conditions --replicates {0} --samples {0}`)",
             STEPS_OF_A_RENEWAL * n
         ),
-        "place" => format!("place for {n} windows of either result (`place --for`)"),
+        "place" => format!("run the placer for {n} windows for either result (`place --for`)"),
         "hyperfine" => format!("time {n} runs of either command (`hyperfine --runs {n}`)"),
         "offload" => {
             format!(
@@ -140,16 +148,15 @@ pub(super) fn evidence(comparison: &ResultComparison) -> Vec<String> {
     let level = comparison.cells.iter().filter_map(|it| Some(it.interval?.level)).reduce(f64::min);
     let holds = level.map(|level| {
         format!(
-            "Intervals hold at {} % for each cell by itself; the outcomes allow for all {}. A/A: the same comparison within A.",
+            "Each interval holds at {} % for its cell alone; the outcomes are corrected for all {}. A/A compares A with itself.",
             three_digits(100.0 * level),
             counted(comparison.gated().count())
         )
     });
     let needed = comparison.least_certain().map(|(cell, replicates)| {
         format!(
-            "To tell every cell if nothing changed: {}, or choose a wider --margin.",
-            remedy(&cell.quantity.experiment, replicates)
-                .trim_end_matches(": choose a wider --margin")
+            "To decide every cell if nothing changed: {}.",
+            or_wider(remedy(&cell.quantity.experiment, replicates))
         )
     });
     [Some(sensitivity(comparison)), holds, left_out(comparison), needed]
@@ -442,7 +449,7 @@ mod tests {
         );
         assert_eq!(
             remedy("synthetic", MOST + 1),
-            "no 2000 replicates of synthetic are enough: choose a wider --margin"
+            "even 2000 replicates of synthetic are not enough: choose a wider --margin"
         );
         let steps = STEPS_OF_A_RENEWAL * 3;
         for (experiment, words) in [
@@ -461,7 +468,7 @@ mod tests {
                     "measure 3 complete renewals for either result (`measure conditions --replicates {steps} --samples {steps}`)"
                 ),
             ),
-            ("place", "place for 3 windows of either result (`place --for`)".to_owned()),
+            ("place", "run the placer for 3 windows for either result (`place --for`)".to_owned()),
         ] {
             assert_eq!(remedy(experiment, 3), words);
         }

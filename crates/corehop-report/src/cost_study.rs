@@ -53,7 +53,10 @@ fn limited(found: &ReadingResult, at: usize) -> FigureTable {
         Limit::FpThresholds => "fixed priorities with preemption thresholds",
     };
     let mut table = FigureTable::new(
-        format!("{}, {how}: before and after; preemptions and CPUs per set, at most", found.name),
+        format!(
+            "{}, {how}: task sets before and after, and the maximum of preemptions and CPUs per set",
+            found.name
+        ),
         &[
             "U",
             "sets",
@@ -142,7 +145,7 @@ mod tests {
         let table = limited(&found(), 0);
         assert_eq!(
             table.caption,
-            "r, fixed priorities with preemption thresholds: before and after; preemptions and CPUs per set, at most"
+            "r, fixed priorities with preemption thresholds: task sets before and after, and the maximum of preemptions and CPUs per set"
         );
         assert_eq!(table.rows[0], ["0.5", "10", "2", "4", "7.6", "2.2", "0.1250", "0.0625"]);
         assert_eq!(table.rows[1], ["0.75", "11", "2", "0", "…", "…", "…", "…"]);

@@ -172,13 +172,15 @@ pub fn predicted(answers: &[Prediction]) -> String {
 fn held(errors: &HoldoutErrors) -> String {
     match errors.inside {
         Some(inside) if errors.method == Method::Fitted => {
-            format!("{inside} of them lay in its interval")
+            format!("{inside} of these points were inside the interval of the prediction")
         }
         Some(inside) => {
-            format!("{inside} of them lay in the interval that its errors on the other points give")
+            format!(
+                "{inside} of these points were inside the interval that the errors on the other points give"
+            )
         }
         None => format!(
-            "it has no interval, because it uses no samples; its errors give an interval from {FEWEST_FOR_INTERVAL} points on"
+            "the method has no interval, because it uses no samples; with {FEWEST_FOR_INTERVAL} or more points its errors give an interval"
         ),
     }
 }
@@ -229,7 +231,7 @@ fn because(it: &Prediction) -> String {
 fn exceeded(it: &Prediction) -> Option<String> {
     let replicates = it.replicates.filter(|_| it.statistic == Statistic::Max)?;
     let most = 100.0 * (1.0 - bounds_quantile(replicates, 1.0 - ALPHA));
-    Some(format!(", with 95 % confidence at most {most:.0} % of all replicates have a larger one"))
+    Some(format!(", with 95 % confidence at most {most:.0} % of all replicates have a larger cost"))
 }
 
 #[cfg(test)]
@@ -331,13 +333,16 @@ mod tests {
         assert!(sentence.contains(&format!("us ({NO_INTERVAL}) at 64 KiB")), "{sentence}");
         let page = predicted(std::slice::from_ref(&it));
         assert!(page.contains("none") && page.contains(NO_INTERVAL), "{page}");
-        assert!(!page.contains('[') && page.contains("from 10 points on"), "{page}");
+        assert!(!page.contains('[') && page.contains("with 10 or more points"), "{page}");
         // Its errors may give it one, and then of those too many tell.
         it.cost.low_us = Some(4000.0);
         it.errors.as_mut().unwrap().inside = Some(11);
         let page = predicted(std::slice::from_ref(&it));
         assert!(page.contains("[4000, …]"), "{page}");
-        assert!(page.contains("11 of them lay in the interval that its errors"), "{page}");
+        assert!(
+            page.contains("11 of these points were inside the interval that the errors"),
+            "{page}"
+        );
         // Samples that carry no end are something else.
         (it.method, it.cost.low_us) = (Method::Fitted, None);
         assert!(predicted(std::slice::from_ref(&it)).contains("[…, …]"));
@@ -351,7 +356,7 @@ mod tests {
         // 0.05^(1/20) = 0.861.
         assert_eq!(
             exceeded(&it).unwrap(),
-            ", with 95 % confidence at most 14 % of all replicates have a larger one"
+            ", with 95 % confidence at most 14 % of all replicates have a larger cost"
         );
         it.statistic = Statistic::P99;
         assert_eq!(exceeded(&it), None);

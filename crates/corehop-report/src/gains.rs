@@ -11,7 +11,7 @@ use corehop_stats::machine_gain::{
 /// Returns the fitted forms with their errors, and the limits of the predictions.
 pub fn fitted(gain: &MachineGain) -> String {
     let caption = format!(
-        "{}; run time {} over {}; errors as factors on what was left out: typical, largest (rows)",
+        "{}; run time {} over {}; errors as factors on the measurements left out of the fit: typical, largest (rows)",
         gain.source(),
         gain.near,
         gain.far
@@ -43,7 +43,7 @@ fn taken(gain: &MachineGain) -> String {
     let judged = gain.form(gain.taken).and_then(FittedForm::judged);
     judged.map_or_else(String::new, |model| {
         format!(
-            "`{}` answers. With each {} left out in turn ({}), its typical error was a factor of {:.2}. The next case is within a factor of {:.2} with a probability of {:.2}.\n",
+            "The form `{}` answers. With each {} left out in turn ({}), the typical error of the form was a factor of {:.2}. The next case is within a factor of {:.2} with a probability of {:.2}.\n",
             gain.taken, model.left_out, model.groups, model.mean, model.bound, model.level
         )
     })

@@ -89,7 +89,7 @@ fn classes<'a>(
         let fitting = fitting_ways(size, ways, platform.line_size());
         if fitting != ways {
             remarks.push(format!(
-                "{name}: {size} of {ways} ways have no power of two of sets, which gem5 needs; it has {fitting} ways here"
+                "{name} has {fitting} ways here, because gem5 needs a number of sets that is a power of two, which {size} with {ways} ways does not have"
             ));
         }
         let inside =
@@ -214,8 +214,9 @@ fn other_remarks(platform: &Platform, remarks: &mut Vec<String>) {
             && replacement(Some(**it)) == replacement(Some(Replacement::Srrip))
     };
     if let Some(policy) = policies.iter().find(aged) {
-        remarks
-            .push(format!("{policy} is written as RRIPRP, whose new lines are all expected alike"));
+        remarks.push(format!(
+            "{policy} is written as RRIPRP, which expects equal reuse of all new lines"
+        ));
     }
     if platform.nodes.len() > 1 {
         remarks.push("gem5 has one memory, near to all CPUs: nodes are omitted".to_owned());

@@ -69,7 +69,7 @@ fn summary(sheet: &HostSheet) -> String {
     let order = (order.pairs > 0).then(|| {
         let share = 100.0 * order.agree as f64 / order.pairs as f64;
         format!(
-            "order of events: {} of {} pairs that differ live ({share:.0} %)\n",
+            "order of events: the simulation orders {} of the {} pairs that differ live as in the live run ({share:.0} %)\n",
             order.agree, order.pairs
         )
     });

@@ -123,7 +123,7 @@ fn brief(digests: &str) -> String {
     match digests.split_once('+') {
         Some((first, others)) => {
             let others = 1 + others.matches('+').count();
-            format!("{first}, and those of {others} further plans (--json has all)")
+            format!("{first}, and the digests of {others} further plans (--json has all)")
         }
         None => digests.to_owned(),
     }

@@ -425,7 +425,10 @@ fn took(recording: &Recording) -> String {
         return format!("{own} and {programs}: {share:.3} % of one CPU");
     };
     let others = switches.others.map_or_else(String::new, |count| {
-        format!(", and each of {count} switches between others {}", time(switches.other_ns))
+        format!(
+            ", and each of {count} switches between other threads {} longer",
+            time(switches.other_ns)
+        )
     });
     format!(
         "{own}, and made each of {} switches of the program take {} longer{others} (measured on this host after the \

@@ -22,11 +22,11 @@ pub const VERSION: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnAnswer {
     /// The text is not an answer of `corehop offload`.
-    #[error("not an answer of `corehop offload`")]
+    #[error("this is not an answer of `corehop offload`")]
     NotOurs,
     /// A later version of corehop wrote the answer.
     #[error(
-        "this answer of `corehop offload` has version {0}, this program knows {VERSION}: use a newer corehop"
+        "this answer of `corehop offload` has version {0}, but this corehop reads version {VERSION}: use a newer corehop"
     )]
     Later(u64),
     /// The text begins like an answer of `corehop offload`, but corehop cannot read its rest.

@@ -43,10 +43,10 @@ pub fn notes(facts: &OverheadFacts, plan: Option<(&Overheads, u64)>) -> Vec<Stri
 fn observation(it: &KernelObservation) -> String {
     let residual = it.residual_ns.map_or_else(
         || {
-            "each kernel time includes entry and exit of the program, which were not measured"
+            "each kernel time includes the entry and exit of the BPF program, which were not measured"
                 .to_owned()
         },
-        |ns| format!("each kernel time includes entry and exit of the program, {ns:.0} ns"),
+        |ns| format!("each kernel time includes the entry and exit of the BPF program, {ns:.0} ns"),
     );
     format!(
         "in the kernel: {} events, {} lost, {} without their other end; recording one takes {:.0} ns, which \
@@ -59,7 +59,7 @@ fn workload(overheads: &Overheads, seed: u64) -> Option<String> {
     let tasks = overheads.tasks.as_ref()?;
     let longest = tasks.runs.iter().map(|run| run.duration.get()).max().unwrap_or(0);
     Some(format!(
-        "in the kernel: {} task sets under {}, {} s each, seed {seed}; interrupts between CPUs also with two threads",
+        "the times in the kernel are from {} task sets under {}, {} s each, seed {seed}; the times of interrupts between CPUs are also from two threads",
         tasks.runs.len(),
         tasks.scheduler,
         longest as f64 / 1e9,

@@ -110,7 +110,7 @@ fn heading(it: &PinEvidence) -> String {
     let host = &it.host;
     let outcome = it.outcome;
     let mut text = comment(&format!(
-        "A placement that `corehop place` kept: {} of stretches, {} set aside because the CPUs changed their distance.",
+        "`corehop place` kept this placement: {} of stretches; {} pairs are excluded because the CPUs changed their distance.",
         ratio(it),
         outcome.set_aside
     ));
@@ -180,7 +180,7 @@ fn taskset(pin: &Pin) -> String {
     }
     if !left.is_empty() {
         text += &comment(&format!(
-            "Not by name: threads {}. Other threads have the same name, or the name is not plain text.",
+            "These lines do not name threads {}, because other threads have the same name, or the name is not plain text.",
             left.join(", ")
         ));
     }
@@ -209,7 +209,7 @@ fn systemd(pin: &Pin) -> String {
         let service = unit.unwrap_or("SERVICE.service");
         if unit.is_none() {
             text += &comment(&format!(
-                "{} belongs to no known service: put these lines into a drop-in of the unit that starts it.",
+                "{} belongs to no known service: put these lines into a drop-in of the unit that starts the process.",
                 process(it)
             ));
         }
@@ -380,7 +380,7 @@ mod tests {
         let text = text(&pin, Emit::Taskset);
         assert!(text.contains("taskset -pc 0 7  # worker-7\n") && text.contains("taskset -pc 1 8"));
         assert!(text.contains("pin 'redis' 'worker-7' 0\n") && !text.contains("pin 'redis' 'a"));
-        assert!(text.replace("\n# ", " ").contains("Not by name: threads 8, 21"), "{text}");
+        assert!(text.replace("\n# ", " ").contains("do not name threads 8, 21"), "{text}");
         // No name ends a comment or a quotation.
         let commands = active(&text).into_iter().filter(|it| !BY_NAME.contains(it));
         assert!(

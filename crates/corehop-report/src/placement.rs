@@ -66,11 +66,11 @@ pub(super) fn placement(answer: &PlacementFindings) -> String {
             format!("Placement ({}), not tried: {}.", why(it), groups(it, answer))
         }
         _ if kept == 0 => format!(
-            "{} tried, and none kept: the program was not seen to make faster progress.",
+            "corehop tried {}, and kept none because no faster progress was seen.",
             plural(tried, "placement")
         ),
         _ => format!(
-            "{} tried, and {kept} kept because the program made faster progress.",
+            "corehop tried {}, and kept {kept} because the program made faster progress.",
             plural(tried, "placement")
         ),
     }
@@ -226,7 +226,7 @@ fn lists(log: &PlacementLog) -> String {
 
 fn sections(log: &PlacementLog) -> Vec<PageSection> {
     let text = format!(
-        "{} Thicker lines mean more wake-ups, or hand-overs of data. Threads of one colour belong to the last placement together.",
+        "{} Thicker lines mean more wake-ups, or hand-overs of data. Threads of one colour are together in the last placement.",
         costs(log)
     );
     let mut graph =
@@ -239,7 +239,7 @@ fn sections(log: &PlacementLog) -> Vec<PageSection> {
         graph.tables = vec![ties(&log.answer)];
     }
     let mut trials = PageSection::new(SectionPlace::Result, "trials", "Tried placements").says(
-        "Each placement was tried in alternating stretches with and without it. The ratio compares the progress of both, with a 95 % interval. A placement stays only if its interval lies above 1.",
+        "corehop tried each placement in alternating stretches with and without the placement. The ratio compares the progress in both kinds of stretches, with a 95 % interval. A placement stays only if its interval is above 1.",
     );
     if log.answer.proposals.is_empty() {
         trials = trials.says("No placement was predicted to pay for its moves, so none was tried.");
@@ -432,7 +432,7 @@ mod tests {
     fn a_setting_that_is_expected_to_help_stands_before_the_placement() {
         let placed = answer(&[(7, "0"), (8, "0")], TrialVerdict::Better(OUTCOME), true);
         let alone = sentence(&placed);
-        assert!(alone.starts_with("1 placement tried, and 1 kept"), "{alone}");
+        assert!(alone.starts_with("corehop tried 1 placement, and kept 1 "), "{alone}");
         let with = |idle_ns| {
             let mut answer = placed.clone();
             answer.wake_up = Some(costs(idle_ns));
@@ -484,15 +484,15 @@ mod tests {
         for (verdicts, words) in [
             (
                 vec![same],
-                "1 placement tried, and none kept: the program was not seen to make faster progress.",
+                "corehop tried 1 placement, and kept none because no faster progress was seen.",
             ),
             (
                 vec![worse, same],
-                "2 placements tried, and none kept: the program was not seen to make faster progress.",
+                "corehop tried 2 placements, and kept none because no faster progress was seen.",
             ),
             (
                 vec![worse, better],
-                "2 placements tried, and 1 kept because the program made faster progress.",
+                "corehop tried 2 placements, and kept 1 because the program made faster progress.",
             ),
         ] {
             assert_eq!(sentence(&tried(&verdicts)), words);

@@ -24,7 +24,7 @@ pub fn sentence(set: &TaskSet, found: &Result<SearchResult, String>, accepted: b
     let simulations =
         if count == 1 { "1 simulation".to_owned() } else { format!("{count} simulations") };
     let mut text = match &found.schedule {
-        None => format!("no miss found in {simulations} of {} jobs", found.jobs),
+        None => format!("no deadline miss was found in {simulations} of {} jobs", found.jobs),
         Some((schedule, releases)) => {
             let job = schedule.subject();
             let who = called(set, job.task);
@@ -45,7 +45,7 @@ pub fn sentence(set: &TaskSet, found: &Result<SearchResult, String>, accepted: b
             };
             let delays = match reloads(set, schedule) {
                 none if none.is_empty() => none,
-                reloads => format!(" and jobs lose what is charged ({reloads})"),
+                reloads => format!(" and jobs lose the charged delays ({reloads})"),
             };
             format!("{what} if {}{delays}", releases.words())
         }

@@ -21,7 +21,7 @@ pub fn screen(data: &Results, width: usize, whole: bool) -> String {
     if left > 0 {
         let s = if left == 1 { "" } else { "s" };
         text.push_str(&paragraph(
-            &format!("{left} more table{s}, maxima, counts and replicates: --table text; all of it: -o PAGE.html."),
+            &format!("--table text prints {left} more table{s}, maxima, counts and replicates; -o PAGE.html shows everything."),
             width,
         ));
         text.push('\n');

@@ -46,7 +46,9 @@ pub fn table(supply: &[SupplySummary]) -> FigureTable {
 pub fn notes(supply: &[SupplySummary]) -> Vec<String> {
     let cut: u64 = supply.iter().map(|it| it.cut).sum();
     let cut = (cut > 0).then(|| {
-        format!("{cut} gaps began before their windows: they are at least as long as recorded")
+        format!(
+            "{cut} gaps began before their windows, so these gaps are at least as long as recorded"
+        )
     });
     let ordinary = supply.iter().flat_map(|it| &it.policies).find(|it| !it.starts_with("fifo"));
     let ordinary = ordinary.map(|policy| {

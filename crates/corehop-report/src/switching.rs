@@ -277,7 +277,7 @@ fn peers(pair: &[&SwitchSummary]) -> Option<String> {
     let is_one = cheapest.mechanism == dearest.mechanism;
     let dearest = if is_one { String::new() } else { format!(" to {}", named(dearest)) };
     Some(format!(
-        "CPU {}→{}: a call to a worker thread without the library takes {}{dearest}.",
+        "CPU {}→{}: without the library, a call to a worker thread takes {}{dearest}.",
         cheapest.of.from_cpu,
         cheapest.of.to_cpu,
         named(cheapest),
@@ -361,7 +361,7 @@ mod tests {
             "200",
             "30000",
             "CPU 0→1 (a line takes 50.0 ns one way): a switch costs 200 ns by v4 and 30.0 µs by v1.",
-            "CPU 0→1: a call to a worker thread without the library takes 9.00 µs by pipe.",
+            "CPU 0→1: without the library, a call to a worker thread takes 9.00 µs by pipe.",
             "if 400 [400, 400] ns faster there (n=6)",
             "beside any own work (n=6)",
             "never: the caller's part takes",

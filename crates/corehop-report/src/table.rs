@@ -107,7 +107,7 @@ pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSumm
         left.retain(|cell| has(cell).is_some_and(|its| its == value));
         if left.is_empty() {
             let known: Vec<String> = known.into_iter().collect();
-            return Err(format!("no cell has {name}={value}; there is {}", known.join(", ")));
+            return Err(format!("no cell has {name}={value}; the cells have {}", known.join(", ")));
         }
     }
     Ok(left)

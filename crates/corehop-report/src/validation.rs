@@ -67,7 +67,7 @@ impl Dots {
         let error = |error: f64| self.law.show(error);
         let said = self.judged.map(|errors| {
             format!(
-                "{} values that judge: median error {}, 90th percentile {}.",
+                "{} values are judged: the median error is {}, and the 90th percentile is {}.",
                 errors.rows,
                 error(errors.median),
                 error(errors.p90)
@@ -144,7 +144,7 @@ pub fn page(seed: u64, all: &[Dots]) -> String {
     let front = PageFront {
         title: "Published tables against the simulated machine".to_owned(),
         answer: format!(
-            "{rows} printed values of {tables} tables judge the simulated machine; each section states its errors."
+            "corehop compares the simulated machine with {rows} printed values of {tables} tables; each section states the errors of its table."
         ),
         next: Some((
             "corehop sim validate --svg FOLDER".to_owned(),
@@ -217,11 +217,11 @@ mod tests {
         let section = said(true);
         assert_eq!(
             section.text,
-            ["2 values that judge: median error 12.5 %, 90th percentile 50.0 %."]
+            ["2 values are judged: the median error is 12.5 %, and the 90th percentile is 50.0 %."]
         );
         assert_eq!(
             said(false).text,
-            ["2 values that judge: median error 0.12, 90th percentile 0.50."]
+            ["2 values are judged: the median error is 0.12, and the 90th percentile is 0.50."]
         );
         assert_eq!(
             section.tables[0].rows,

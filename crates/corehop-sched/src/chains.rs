@@ -48,12 +48,14 @@ pub(super) fn judged(system: System<'_>, soft: bool, answer: TestAnswer) -> Test
         chain.tasks.iter().map(each).sum()
     };
     let Some(latencies) = chains.all.iter().map(latency).collect::<Option<Vec<Time>>>() else {
-        return TestAnswer::unknown("it does not bound response times, and the set has chains");
+        return TestAnswer::unknown(
+            "the test does not bound response times, and the set has chains",
+        );
     };
     let late =
         chains.all.iter().zip(&latencies).find(|(chain, latency)| **latency > chain.deadline);
     let why = late.map(|(chain, _)| {
-        format!("it accepts, but chain `{}` may end after its deadline", chain.name)
+        format!("the test accepts, but chain `{}` may end after its deadline", chain.name)
     });
     let verdict = if why.is_some() { Verdict::Unknown } else { answer.verdict };
     TestAnswer { verdict, why, latencies: Some(latencies), ..answer }

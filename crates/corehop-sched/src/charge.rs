@@ -141,13 +141,13 @@ impl<'a> ChargedSet<'a> {
             }
             (Some(Err(why)), Verdict::Schedulable, _) => {
                 asked.answer =
-                    TestAnswer::unknown(format!("it accepts for identical CPUs, but {why}"));
+                    TestAnswer::unknown(format!("the test accepts for identical CPUs, but {why}"));
             }
             _ => {}
         }
         if let (Verdict::Schedulable, Some(at)) = (asked.answer.verdict, self.over_budget(&asked)) {
             asked.answer = TestAnswer::unknown(format!(
-                "it accepts, but task {at} with its charges exceeds its budget (`budget_us`)"
+                "the test accepts, but task {at} with its charges exceeds its budget (`budget_us`)"
             ));
         }
         Ok(asked)
@@ -178,7 +178,7 @@ impl<'a> ChargedSet<'a> {
         match self.clusters.iter().find(|it| it.0 == size) {
             None => match self.platform {
                 Some(platform) if size != self.set.cpus() => {
-                    Err(format!("no cache of {} makes clusters of {size} CPUs", platform.id))
+                    Err(format!("no cache of {} is shared by clusters of {size} CPUs", platform.id))
                 }
                 _ => Ok(system),
             },
@@ -414,8 +414,9 @@ fn pairs_by(
         let mut most = Time::ZERO;
         let loss = |(kib, cost): (f64, Cost)| {
             if cost.high_us.is_none() {
-                let what =
-                    format!("it accepts, but the cost of {wss} KiB by {kib} KiB has no interval");
+                let what = format!(
+                    "the test accepts, but the cost of {wss} KiB by {kib} KiB has no interval"
+                );
                 unsure.get_or_insert(what);
             }
             let least = tick.up_from_us(cost.high_us.unwrap_or(cost.us));
@@ -486,7 +487,7 @@ fn asked(answer: TestAnswer, tasks: &[Task]) -> ChargedAnswer {
 
 /// The reason why a no that exists only because of charges does not prove that the set fails.
 pub(super) const AS_CHARGED: &str =
-    "it rejects the set with the charges, and a charge is only a bound";
+    "the test rejects the set with the charges, and a charge is only a bound";
 
 /// The time unit in which a test runs, given by the number of units per tick of the set.
 #[derive(Debug, Clone, Copy)]

@@ -21,7 +21,7 @@ pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> 
         .collect();
     match sizes.as_slice() {
         [] if found.next().is_some() => Err(format!(
-            "who shares the level-{level} caches of {} is contradicted: name the size of the clusters",
+            "the description of {} is contradicted about which CPUs share a level-{level} cache: name the size of the clusters",
             platform.id
         )),
         [] => Err(format!("{} has no level-{level} cache for data", platform.id)),

@@ -41,7 +41,7 @@ pub(super) fn by_the_highest(
                 _ if costs.is_of_one_set() => {
                     "costs of a program are means: `measure synthetic` measures quantiles"
                 }
-                1 => "without --statistic the highest quantile is charged that the samples give",
+                1 => "omit --statistic to charge the highest quantile that the samples give",
                 _ => "more samples give a higher quantile",
             };
             let what = format!("no event costs more than {by} ({share}); {remedy}");
@@ -75,7 +75,7 @@ fn by_working_set(
         let cost = match costs.largest(events, wss as f64) {
             Ok(cost) => cost,
             Err(why) if events.iter().any(|&event| costs.too_few(event, wss as f64)) => {
-                found.doubt.get_or_insert(format!("it accepts, but {why}"));
+                found.doubt.get_or_insert(format!("the test accepts, but {why}"));
                 found.each.push(Time::ZERO);
                 continue;
             }
@@ -88,15 +88,15 @@ fn by_working_set(
             (_, Some(_)) => {}
             (Some(_), None) => seen.push(among(events, wss as f64, costs)),
             (None, None) => {
-                let more = "more replicates give it one, and --statistic max the largest seen";
+                let more = "measure more replicates, or charge the largest observed cost with --statistic max";
                 let what = format!(
-                    "it accepts, but the cost of {wss} KiB (task {at}) has no interval: {more}"
+                    "the test accepts, but the cost of {wss} KiB (task {at}) has no interval: {more}"
                 );
                 found.doubt.get_or_insert(what);
             }
         }
         if cost.high_us.is_some_and(|high| high < 0.0) {
-            let what = "a size whose cost is not below zero, and the upper end of its interval is";
+            let what = "a size whose interval does not end below zero";
             return Err(wrong(wss.to_string(), what.to_owned()));
         }
         found.each.push(set.tick().up_from_us(cost.high_us.unwrap_or(cost.us)));
@@ -122,7 +122,7 @@ fn if_no_more_than(among: Option<Basis>) -> String {
 pub(super) fn largest_seen(among: Option<Basis>) -> String {
     const HEAD: &str = "A delay is the largest that was seen";
     let Some(Basis { samples, replicates, classes }) = among else {
-        return format!("{HEAD}, which nothing bounds from above.");
+        return format!("{HEAD}, and no larger delay is ruled out.");
     };
     let replicates =
         replicates.map(|count| format!(" in at least {count} replicates")).unwrap_or_default();

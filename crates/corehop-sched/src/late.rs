@@ -67,7 +67,9 @@ impl Late {
                     span(response)
                 )
             }
-            None => format!("{who} without end{with}: more work comes than is done; it has {has}"),
+            None => format!(
+                "{who} without end{with}: more work arrives than the CPU completes; it has {has}"
+            ),
         }
     }
 }

@@ -18,7 +18,7 @@ use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::task::{Task, TaskError, TaskSet, Time};
 
 /// The reason why a rejection of deadline-ordered priorities does not reject a set without priorities.
-const OTHER_ORDERS: &str = "it rejects the priorities by deadline, but with deadlines beyond periods, jitter or blocking another order can be better: state the `priority` of each task";
+const OTHER_ORDERS: &str = "the test rejects the priorities by deadline, but with deadlines beyond periods, jitter or blocking another order can be better: state the `priority` of each task";
 
 /// The question whether a set meets all deadlines under a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,9 +86,12 @@ impl SchedulabilityQuestion {
         };
         let ranked = has_priorities(set);
         let by_us = self.assigns_priorities(set).then(|| match order {
-            None => "priorities by deadline: the set states none".to_owned(),
+            None => "priorities by deadline, because the set states none".to_owned(),
             Some(order) => {
-                format!("priorities in the order {}: the set states none", listed(set, order))
+                format!(
+                    "priorities in the order {}, because the set states none",
+                    listed(set, order)
+                )
             }
         });
         let notes = [
@@ -147,7 +150,7 @@ impl SchedulabilityQuestion {
         let accepts = |asked: &ChargedAnswer| {
             let why = asked.answer.why.as_deref();
             asked.answer.is_conditional()
-                || why.is_some_and(|why| why.starts_with("it accepts") || why == OTHER_ORDERS)
+                || why.is_some_and(|why| why.starts_with("the test accepts") || why == OTHER_ORDERS)
         };
         let mut doubt: Option<(&'static Test, ChargedAnswer)> = None;
         for &test in tests {
@@ -288,12 +291,15 @@ fn by_cpu(set: &TaskSet, tests: &ByCpu) -> Vec<String> {
 fn clustered(set: &TaskSet, platform: Option<&Platform>) -> Result<String, NoQuestion> {
     let none = |what: String| NoQuestion(format!("c-edf: {what}"));
     let platform = platform.ok_or_else(|| {
-        none("clusters are those of a machine's caches: name it with --platform".to_owned())
+        none(
+            "the caches of a machine define the clusters: name the machine with --platform"
+                .to_owned(),
+        )
     })?;
     let cpus = CpuList::new(platform.cpus.value.iter().take(set.cpus() as usize));
     if cpus.len() < set.cpus() as usize {
         let (has, wants) = (cpus.len(), set.cpus());
-        return Err(none(format!("{} has {has} CPUs, and the set is for {wants}", platform.id)));
+        return Err(none(format!("{} has {has} CPUs, but the set is for {wants}", platform.id)));
     }
     let clusters = platform::clusters::of_cpus(platform, &cpus, None).map_err(none)?;
     let size = clusters[0].len();
@@ -301,7 +307,7 @@ fn clustered(set: &TaskSet, platform: Option<&Platform>) -> Result<String, NoQue
         let sizes: Vec<String> = clusters.iter().map(|cluster| cluster.len().to_string()).collect();
         let sizes = sizes.join(", ");
         return Err(none(format!(
-            "clusters of {sizes} CPUs differ, and no test takes such clusters"
+            "the clusters have {sizes} CPUs, but every test needs clusters of equal size"
         )));
     }
     let size = size as u32;
@@ -448,7 +454,10 @@ mod tests {
         assert_eq!(asked(&by_deadline, None).0, Verdict::Unschedulable);
         let (verdict, says) = asked(&unranked, Some(Scheduler::PFp));
         assert_eq!(verdict, Verdict::Schedulable, "{says}");
-        assert!(says.contains("priorities in the order `b`, `a`: the set states none"), "{says}");
+        assert!(
+            says.contains("priorities in the order `b`, `a`, because the set states none"),
+            "{says}"
+        );
         // On several CPUs no test looks for another order, so that the answer is unknown.
         let pinned = set(2, "", &tasks.map(|(c, t, more)| (c, t, more)))
             .replace("\"name\"", "\"cpus\": [0], \"name\"");
@@ -472,7 +481,7 @@ mod tests {
         };
         assert_eq!((of(24), of(12), of(6)), (Ok("c-edf-6"), Ok("c-edf-6"), Ok("c-edf-2")));
         assert!(of(9).unwrap_err().contains("clusters of 6, 3 CPUs"));
-        assert!(of(48).unwrap_err().contains("has 24 CPUs, and the set is for 48"));
+        assert!(of(48).unwrap_err().contains("has 24 CPUs, but the set is for 48"));
     }
 
     #[test]

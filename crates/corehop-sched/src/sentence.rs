@@ -48,10 +48,12 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
             if asked.supply.is_some() {
                 let late =
                     late.unwrap_or_else(|| format!("{} refuses the set on this supply", test.name));
-                return format!("unknown: {late}; a supply is a bound, and a window may lose less");
+                return format!(
+                    "unknown: {late}; but a supply is only a bound, and a window may lose less"
+                );
             }
             let late = late.unwrap_or_else(|| doubt(test, under, asked));
-            format!("unknown: {late}; a charge is a bound, and a job may pay less")
+            format!("unknown: {late}; but a charge is only a bound, and a job may pay less")
         }
         Verdict::Unknown => {
             let late = late_chain(set, asked).unwrap_or_else(|| doubt(test, under, asked));
@@ -64,7 +66,7 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
 fn doubt(test: &Test, under: &str, asked: &ChargedAnswer) -> String {
     match asked.answer.why.as_deref() {
         None => format!("{} neither accepts nor refuses the set under {under}", test.name),
-        Some(why) => match why.strip_prefix("it ") {
+        Some(why) => match why.strip_prefix("the test ") {
             Some(rest) => format!("{} {rest}", test.name),
             None => why.to_owned(),
         },
@@ -207,7 +209,7 @@ fn overload(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
         (all, there) if all == there as usize => format!("the {all} CPUs are"),
         _ => format!("CPUs {} are", CpuList::new(cpus.iter().map(|&cpu| Cpu(cpu as u32)))),
     };
-    Some(format!("{which} asked for {percent} % of the time{with}, by {}", some_of(set, &tasks)))
+    Some(format!("{which} needed for {percent} % of the time{with}, by {}", some_of(set, &tasks)))
 }
 
 /// A CPU whose tasks demand more than the CPU's supply guarantees in the long run.
@@ -220,10 +222,10 @@ fn undersupplied(set: &TaskSet, system: System<'_>, with: &str) -> Option<String
         let tenths = |share: f64| (share * 1_000.0) / 10.0;
         (load > supplied).then(|| {
             format!(
-                "CPU {cpu} is asked for {:.1} % of the time{with} and supplies {:.1} % for certain, by {}",
+                "CPU {cpu} is needed for {:.1} % of the time{with}, by {}, but guarantees only {:.1} %",
                 tenths(load),
-                tenths(supplied),
-                some_of(set, &bin)
+                some_of(set, &bin),
+                tenths(supplied)
             )
         })
     })
@@ -248,7 +250,7 @@ fn demanded(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
         several => format!("{several} CPUs have {has}"),
     };
     let (who, within) = (some_of(set, &tasks), span(within));
-    Some(format!("{who} ask for {work}{with} within {within} of a common release, and {whose}"))
+    Some(format!("{who} need {work}{with} within {within} after a common release, but {whose}"))
 }
 
 /// A task that other tasks delay for too long, on a single CPU or on the CPU that the set gives it.
@@ -327,15 +329,15 @@ mod tests {
         let pinned = r#"{"cpus":2,"tasks":[{"wcet_us":6000,"period_us":10000,"cpus":[0]},
             {"wcet_us":7000,"period_us":12000,"cpus":[0]},{"wcet_us":1,"period_us":9,"cpus":[1]}]}"#;
         for name in ["p-edf-given", "p-fp-given", "necessary"] {
-            let expected = "no: CPU 0 is asked for 118.4 % of the time, by task 0, task 1";
+            let expected = "no: CPU 0 is needed for 118.4 % of the time, by task 0, task 1";
             assert_eq!(says(pinned, name, None), expected, "{name}");
         }
         let tight = r#"{"cpus":1,"tasks":[{"name":"a","wcet_us":2,"period_us":8,"deadline_us":3},
             {"name":"b","wcet_us":2,"period_us":9,"deadline_us":3}]}"#;
         assert_eq!(says(tight, "qpa", None), "no: `b` can take 4 us and has 3 us");
         let one = r#"{"cpus":1,"tasks":[{"wcet_us":2,"period_us":8,"deadline_us":3}]}"#;
-        let longer = "unknown: task 0 needs 4 us with what is charged and has 3 us; a charge is a bound, and a job may \
-                      pay less";
+        let longer = "unknown: task 0 needs 4 us with what is charged and has 3 us; but a charge is only a bound, and a \
+                      job may pay less";
         assert_eq!(says(one, "p-fp-rta", Some(Time::new(2))), longer);
     }
 

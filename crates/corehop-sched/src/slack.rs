@@ -92,7 +92,10 @@ impl Slack {
         if let Some(at) = (0..self.wcets_us.len()).min_by_key(grows) {
             let (from, to) = (set.tasks()[at].wcet(), self.wcets_us[at]);
             let (from, to) = (span(from), span(to));
-            all.push(format!("alone, {} may grow least: from {from} to {to}", name(at)));
+            all.push(format!(
+                "if only one WCET grows, {} may grow least: from {from} to {to}",
+                name(at)
+            ));
         }
         all.extend(self.delay_us.map(|delay| format!("each job may lose {} once", span(delay))));
         all.extend(self.one_more_us.map(|[wcet, period]| {

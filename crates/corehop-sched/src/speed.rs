@@ -53,7 +53,7 @@ fn speeds(platform: &Platform) -> Option<Result<Vec<(Cpu, u32)>, String>> {
     let all: Result<Vec<_>, Cpu> = platform.cpus.value.iter().map(of).collect();
     Some(all.map_err(|cpu| {
         format!(
-            "{} has cores of several kinds, and the capacity of {cpu} is not known",
+            "{} has cores of several kinds, but the capacity of {cpu} is unknown: state the capacities in the platform file",
             platform.id
         )
     }))
@@ -66,7 +66,7 @@ pub(crate) fn why(platform: &Platform) -> String {
     let slowest = speeds.into_iter().min_by_key(|it| it.1);
     slowest.map_or_else(String::new, |(cpu, capacity)| {
         format!(
-            "it accepts if all CPUs are as fast as the fastest, but not with the execution times of the slowest CPU that tasks may use (the capacity of {cpu} is {capacity} of {fastest})"
+            "the test accepts if all CPUs are as fast as the fastest, but not with the execution times of the slowest CPU that tasks may use (the capacity of {cpu} is {capacity} of {fastest})"
         )
     })
 }

@@ -89,7 +89,9 @@ impl CallTally {
     /// Adds the counts of one file.
     fn add(&mut self, words: &[u64], limits: &TallyLimits) -> Result<(), String> {
         let absurd = |what: &str, number: u64| {
-            Err(format!("{number} {what}, more than the run has time for"))
+            Err(format!(
+                "the file counts {number} {what}, more than can happen in the time of the run"
+            ))
         };
         for (event, sum) in ProcessEvent::ALL.into_iter().zip(&mut self.events) {
             let number = words[EVENTS + event as usize];

@@ -54,7 +54,7 @@ pub struct Frames {
 pub enum FramesError {
     /// The working set is larger than the free simulated memory in the colours that the set may use.
     #[error(
-        "a working set of {wss} does not fit into the simulated memory ({memory} on its node, in its colours): choose a smaller one, or state more `memory` in the platform file"
+        "a working set of {wss} does not fit into the simulated memory ({memory} on the node and in the colours of this set): choose a smaller one, or state more `memory` in the platform file"
     )]
     Full {
         /// The size of the working set.
@@ -94,7 +94,9 @@ impl Frames {
             first += size / HUGE * (HUGE / line);
         }
         if first > u64::from(NO_LINE) {
-            let problem = format!("{first} lines of memory; fewer than {NO_LINE} can be simulated");
+            let problem = format!(
+                "the platform has {first} lines of memory; corehop simulates fewer than {NO_LINE}"
+            );
             return Err(SpecError::Unsupported { fact: "node.memory".to_owned(), problem });
         }
         let numbers = platform.nodes.iter().map(|node| node.id).collect();

@@ -111,8 +111,11 @@ impl Partitioning {
         let last = platform.caches.iter().max_by_key(|cache| cache.level);
         let hashed = last.and_then(|cache| cache.mechanism.index.as_ref());
         if let Some(index) = hashed.filter(|index| index.value != Index::Modulo) {
-            let what = format!("the last level of cache is indexed by `{}`", index.value);
-            return Err(wrong(what, "pages have no colour there; divide its ways instead"));
+            let what = format!("the index function of the last cache level is `{}`", index.value);
+            return Err(wrong(
+                what,
+                "pages have no colour with this function; divide the ways of the cache instead",
+            ));
         }
         let bytes = last.and_then(corehop_plan::platform::Cache::set_count).unwrap_or(0)
             * platform.line_size().get();
@@ -151,9 +154,13 @@ impl Ways {
         let highest = MAX_WAYS - self.mask.leading_zeros();
         if self.mask == 0 || highest > most {
             let what = if self.mask == 0 {
-                format!("a share of no way of level {}", self.level)
+                format!("a cache share names no way of level {}", self.level)
             } else {
-                format!("way {} of a level-{} cache of {most} ways", highest - 1, self.level)
+                format!(
+                    "way {} does not exist in a level-{} cache of {most} ways",
+                    highest - 1,
+                    self.level
+                )
             };
             return Err(wrong(what, format!("name ways from 0 to {}", most - 1)));
         }

@@ -276,7 +276,7 @@ fn pages_are_simulated(platform: &Platform) -> Result<(), SpecError> {
     for (at, tlb) in platform.tlbs.iter().enumerate() {
         if let Some(page) = tlb.pages.value.iter().find(|page| !PAGES.contains(&page.get())) {
             let problem =
-                format!("pages of {page}; those of 4 KiB, 2 MiB and 1 GiB can be simulated");
+                format!("corehop simulates pages of 4 KiB, 2 MiB and 1 GiB, not of {page}");
             return Err(SpecError::Unsupported { fact: format!("tlb[{at}].pages"), problem });
         }
     }
@@ -292,13 +292,13 @@ fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, Sp
     let own = cache.line.as_ref().map_or(line, |line| line.value.get());
     if own != line {
         let problem = format!(
-            "lines of {own} and of {line} bytes in one machine; only one size can be simulated"
+            "the machine has lines of {own} and of {line} bytes; corehop simulates only one line size"
         );
         return Err(beyond("line", problem));
     }
     if own != LINE {
         let problem = format!(
-            "lines of {own} B; working sets visit lines of {LINE} B, and no others can be simulated"
+            "lines of {own} B; corehop simulates only lines of {LINE} B, which working sets visit"
         );
         return Err(beyond("line", problem));
     }
@@ -310,15 +310,16 @@ fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, Sp
     };
     let sets = sets.ok_or_else(|| missing("size"))?;
     if ways == 0 || ways > MAX_WAYS {
-        let problem = format!("{ways} ways; 1 to {MAX_WAYS} can be simulated");
+        let problem = format!("{ways} ways; corehop simulates 1 to {MAX_WAYS} ways");
         return Err(beyond("ways", problem));
     }
     if cache.level as usize > MAX_LEVELS {
-        let problem = format!("level {}; {MAX_LEVELS} levels can be simulated", cache.level);
+        let problem =
+            format!("level {}; corehop simulates at most {MAX_LEVELS} levels", cache.level);
         return Err(beyond("level", problem));
     }
     let sets = u32::try_from(sets).ok().filter(|&sets| sets > 0 && sets < 1 << 28);
-    let sets = sets.ok_or_else(|| beyond("size", "1 to 2²⁸ sets can be simulated".to_owned()))?;
+    let sets = sets.ok_or_else(|| beyond("size", "corehop simulates 1 to 2²⁸ sets".to_owned()))?;
     let mechanism = &cache.mechanism;
     let index = mechanism.index.as_ref().map_or(Index::Modulo, |fact| fact.value.clone());
     if !index.fits(u64::from(sets)) {
@@ -326,7 +327,7 @@ fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, Sp
     }
     let filter = mechanism.snoop_filter.as_ref().map(|filter| snoop_filter(filter, cache.level));
     if let Some(wide) = filter.as_ref().map(|filter| filter.ways).filter(|&ways| ways > MAX_WAYS) {
-        let problem = format!("{wide} ways; 1 to {MAX_WAYS} can be simulated");
+        let problem = format!("{wide} ways; corehop simulates 1 to {MAX_WAYS} ways");
         return Err(beyond("mechanism.snoop_filter.ways", problem));
     }
     let through = mechanism.writes.as_ref().is_some_and(|fact| fact.value == Writes::Through);

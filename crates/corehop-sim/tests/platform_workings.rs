@@ -202,10 +202,10 @@ fn a_snoop_filter_and_slices_survive_writing_and_reading() {
 #[test]
 fn a_snoop_filter_or_slices_that_cannot_be_are_refused_by_their_key() {
     for (from, to, key, why) in [
-        ("non_inclusive", "inclusive", "snoop_filter.entries", "knows the lines inside"),
+        ("non_inclusive", "inclusive", "snoop_filter.entries", "needs no filter to know the lines"),
         ("value = 96", "value = 97", "snoop_filter.entries", "97 entries are not a whole number"),
         ("value = 96", "value = 0", "snoop_filter.entries", "0 entries"),
-        ("value = 6,", "value = 0,", "snoop_filter.ways", "a set has an entry"),
+        ("value = 6,", "value = 0,", "snoop_filter.ways", "a set has at least one entry"),
         ("fold 4", "fold 3", "snoop_filter.index", "`fold 3` does not find 16 sets"),
         ("count = { value = 4", "count = { value = 0", "slices.count", "not 0"),
         ("count = { value = 4", "count = { value = 5", "slices.index", "does not find 5 slices"),
@@ -233,7 +233,7 @@ fn what_cannot_be_simulated_is_named() {
     let platform = Platform::from_toml(&wide).unwrap();
     let error = Spec::from_platform(&platform).unwrap_err();
     assert!(matches!(&error, SpecError::Unsupported { fact, .. } if fact == "cache[0].ways"));
-    assert_eq!(error.to_string(), "`cache[0].ways`: 64 ways; 1 to 32 can be simulated");
+    assert_eq!(error.to_string(), "`cache[0].ways`: 64 ways; corehop simulates 1 to 32 ways");
 }
 
 #[test]

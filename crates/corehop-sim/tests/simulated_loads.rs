@@ -239,7 +239,7 @@ fn a_preemption_in_which_nothing_takes_the_cpu_is_refused_with_the_remedy() {
     let on = |list| Load::Buslock { split: false, cpus: cpus(list) };
     for load in [on("1"), device()] {
         let error = refusal(load.clone(), Absence::Load).unwrap_err();
-        let words = [load.word(), "nothing takes the CPU", "`to_whom`", "preemptor"];
+        let words = [load.word(), "no thread takes the CPU", "`to_whom`", "preemptor"];
         assert!(words.iter().all(|word| error.contains(word)), "{error}");
         assert_eq!(refusal(load, Absence::Preemptor), Ok(()));
     }

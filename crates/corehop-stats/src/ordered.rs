@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum BadInput {
     /// The list of values is empty.
-    #[error("no values: the cell is empty; take samples first")]
+    #[error("there are no values, because the cell is empty: take samples first")]
     Empty,
     /// The list has fewer values than the statistic needs.
     #[error("{got} values, but {what} needs at least {needed}: take more samples")]

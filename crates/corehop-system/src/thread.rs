@@ -180,7 +180,7 @@ pub fn best_policy(real_time: Result<(), String>) -> (SchedulingPolicy, Option<S
                 return (SchedulingPolicy::Fifo(FIFO_PRIORITY), None);
             }
             Err(error) => format!(
-                "SCHED_FIFO: {error} (`sudo setcap cap_sys_nice+ep` on the binary, or run as root)"
+                "the kernel denies SCHED_FIFO: {error} (use `sudo setcap cap_sys_nice+ep` on the binary, or run as root)"
             ),
         },
         Err(why) => why,

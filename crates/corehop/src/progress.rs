@@ -115,7 +115,7 @@ impl RunView for TerminalView {
             if !cells.is_empty() {
                 let cells = counted(cells.len() as u64, "cell");
                 say(&format!(
-                    "corehop gave up {cells}: {why}; `corehop report contents` lists the causes\n"
+                    "corehop gave up {cells}: {why}; `corehop report contents FILE` lists the causes\n"
                 ));
             }
         }

@@ -162,9 +162,12 @@ fn a_file_that_is_no_part_or_a_part_twice_is_named() {
     let switches = switches.to_str().unwrap().to_owned();
     let [quick, conditions, platform] = whole();
     let said = refusal(&[switches, quick.clone(), conditions.clone(), platform.clone()]);
-    assert!(said.contains("switches.parquet is of the experiment core-switch"), "{said}");
+    assert!(said.contains("switches.parquet contains the experiment core-switch"), "{said}");
     let said = refusal(&[quick, data("quick-again.parquet"), conditions, platform]);
-    assert!(said.contains("quick-again.parquet are both quick.parquet: name one"), "{said}");
+    assert!(
+        said.contains("quick-again.parquet would both become quick.parquet of the bundle"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -177,10 +180,10 @@ fn a_simulated_run_and_parts_of_several_machines_are_refused() {
         "{said}"
     );
     let said = refusal(&[input("simulated.parquet"), conditions.clone(), other]);
-    assert!(said.contains("simulated.parquet was not measured on a machine"), "{said}");
+    assert!(said.contains("simulated.parquet was not measured on a real machine"), "{said}");
     let xeon = repository("data/2026-11-21-guest-2cpu/quick.parquet").to_str().unwrap().to_owned();
     let said = refusal(&[xeon, conditions, input("platform.toml")]);
-    assert!(said.contains("of several machines (amd_epyc_2_cpus, "), "{said}");
+    assert!(said.contains("from several machines (amd_epyc_2_cpus, "), "{said}");
 }
 
 /// A file of one absence, as a live run of `experiment` on the machine of [`DATA`] writes it, under this kernel and installation.
@@ -222,9 +225,9 @@ fn parts_of_several_kernels_or_installations_are_refused_and_named() {
         [quick, run_of(folder.path(), "conditions", kernel, identity), input("platform.toml")]
     };
     let said = refusal(&bundle_with("6.2.0", "one"));
-    assert!(said.contains("of several kernels (6.1.0, 6.2.0)"), "{said}");
+    assert!(said.contains("from several kernels (6.1.0, 6.2.0)"), "{said}");
     let said = refusal(&bundle_with("6.1.0", "two"));
-    assert!(said.contains("of several installations (one, two)"), "{said}");
+    assert!(said.contains("from several installations (one, two)"), "{said}");
     let (output, archive) = bundled(folder.path(), &bundle_with("6.1.0", "one"));
     assert!(output.status.success() && archive.exists(), "{output:?}");
 }

@@ -287,7 +287,11 @@ fn a_table_without_scheduling_overheads_is_no_table_of_zeros() {
     let options = ["--test", "edf-rta", "--overheads", file.to_str().unwrap()];
     let output = check(FITS, &options);
     assert_eq!(output.status.code(), Some(4));
-    assert!(error(&output).contains("no scheduling overheads in this table"), "{}", error(&output));
+    assert!(
+        error(&output).contains("this table has no scheduling overheads"),
+        "{}",
+        error(&output)
+    );
     // A column that is missing beside others is named.
     std::fs::write(&file, "TASK-COUNT,CXS,SCHEDULE,TICK\n4,0.1,0.1,0.1\n").unwrap();
     let output = check(FITS, &options);
@@ -473,8 +477,8 @@ fn on_a_terminal_those_that_accept_come_first_and_the_rest_by_reason() {
             .iter()
             .any(|line| line.starts_with("p-fp-ffd") && line.contains("yes"))
     );
-    let reason = "it applies to one CPU, and the set has 2";
-    assert_eq!(text.matches("it applies to one").count(), 1, "{text}");
+    let reason = "the test applies to one CPU, but the set has 2";
+    assert_eq!(text.matches("the test applies to one").count(), 1, "{text}");
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains(reason) && flat.contains("qpa, edf-rta"), "{text}");
 }
@@ -494,7 +498,7 @@ const PINNED: &str = r#"{"cpus": 2, "tasks": [
 #[test]
 fn the_question_is_that_of_the_set() {
     // On CPU 0 as pinned, 118 %; any test that moves the tasks would accept.
-    let expected = "no: CPU 0 is asked for 118.4 % of the time, by task 0, task 1";
+    let expected = "no: CPU 0 is needed for 118.4 % of the time, by task 0, task 1";
     for options in [&[][..], &["--scheduler", "p-edf"], &["--scheduler", "g-edf"]] {
         let (first, code) = said(PINNED, options);
         assert!(first.starts_with(expected) && code == Some(1), "{options:?}: {first}");

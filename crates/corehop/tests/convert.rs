@@ -65,7 +65,8 @@ fn a_workload_is_read_as_rt_app_reads_it_and_what_is_a_bound_is_said() {
         assert!(said.contains(word), "{word}: {said}");
     }
     let (notes, sentence) = said.trim_end().rsplit_once('\n').unwrap();
-    assert!(sentence.ends_with(" is converted to tasks."), "{said}");
+    assert!(sentence.starts_with("corehop converted "), "{said}");
+    assert!(sentence.ends_with(" to tasks."), "{said}");
     assert!(
         notes.lines().all(|line| line.starts_with("note: ") || line.starts_with("      ")),
         "{said}"
@@ -169,7 +170,7 @@ fn a_table_of_tasks_is_converted_and_checked_directly() {
     let mut check = Command::new(env!("CARGO_BIN_EXE_corehop"));
     let output = check.arg("check").arg(&csv).output().unwrap();
     let said = unfolded(&String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.code() == Some(0) && said.contains("1 is assumed"), "{said}");
+    assert!(output.status.code() == Some(0) && said.contains("corehop assumes 1"), "{said}");
 }
 
 #[test]
@@ -186,7 +187,7 @@ fn a_time_without_a_unit_needs_the_option_and_no_other_form_takes_the_option() {
         assert!(exit == Some(2) && said.contains("--unit"), "{form}: {said}");
     }
     let (exit, _, said) = converted(table, &["--to", "tasks", "--unit", "minutes"]);
-    assert!(exit == Some(2) && said.contains("known are: ns, us, ms, s"), "{said}");
+    assert!(exit == Some(2) && said.contains("use one of: ns, us, ms, s"), "{said}");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn questions_without_an_answer_say_why() {
         says(&[&["advise", "predict", text(&file)], more].concat(), code, words);
     };
     ask(&["--wss", "1MiB"], 1, &["1 MiB is beyond", "256 KiB", "corehop measure"]);
-    ask(&["--wss", "64KiB", "--load", "heavy"], 2, &["load=heavy", "there is idle"]);
+    ask(&["--wss", "64KiB", "--load", "heavy"], 2, &["load=heavy", "the measured values are idle"]);
     ask(&["--wss", "64KiB", "--only", "colour=red"], 2, &["no `colour`"]);
     ask(&["--wss", "64KiB", "--only", "page"], 2, &["NAME=VALUE"]);
     ask(&["--wss", "64KiB", "--statistic", "p99"], 1, &["at most 24"]);

@@ -60,7 +60,10 @@ fn a_global_yes_is_written_with_its_scheduler_priorities_and_verdict() {
     let output = check(&over, &["--scheduler", "g-edf", "-o", never.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let said = error_of(&output);
-    assert!(said.contains("never.json is not written") && !never.exists(), "{said}");
+    assert!(
+        said.contains("never.json, because the answer is not yes") && !never.exists(),
+        "{said}"
+    );
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn a_number_of_cpus_that_does_not_fit_is_a_mistake_of_the_command_line() {
     let converted =
         |cpus: &str| corehop(&["convert", "tasks", file.to_str().unwrap(), "--cpus", cpus]);
     for (cpus, words) in
-        [("0", "--cpus"), ("4", "--cpus is 4, and a thread names CPU 7"), ("99999", "--cpus")]
+        [("0", "--cpus"), ("4", "--cpus is 4, but a thread names CPU 7"), ("99999", "--cpus")]
     {
         let output = converted(cpus);
         let said = error_of(&output);
@@ -188,7 +191,11 @@ fn a_column_or_field_that_is_not_understood_is_refused_with_the_nearest_one() {
         (format!("{head},hihg_us"), "idle,preemption,max,64,1,3", "column `hihg_us`"),
         (format!("{head},wss"), "idle,preemption,max,64,1,3", "`wss` (the nearest is `wss_kib`)"),
         (format!("{head},load"), "idle,preemption,max,64,1,idle", "column `load` twice"),
-        (head.to_owned(), "idle,preemption,max,64", "4 fields, and the first line names 5"),
+        (
+            head.to_owned(),
+            "idle,preemption,max,64",
+            "this line has 4 fields, but the first line names 5",
+        ),
         ("WSS,L1,L2,LLC".to_owned(), "64,1,2,3", "column `LLC`"),
     ] {
         let costs = costs(&head, row);

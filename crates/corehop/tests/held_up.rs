@@ -111,7 +111,7 @@ fn converters_and_runs_say_what_they_leave_out() {
     let written = corehop(&["convert", "rt-app", set, "-o", &file("rtapp.json")]);
     assert_eq!(written.status.code(), Some(0), "{written:?}");
     let says = String::from_utf8_lossy(&written.stderr).replace('\n', " ");
-    assert!(says.contains("keeps what no thread shows: locks"), "{says}");
+    assert!(says.contains("rt-app does not support: locks"), "{says}");
     let back = corehop(&["convert", "tasks", &file("rtapp.json"), "-o", &file("back.json")]);
     assert_eq!(back.status.code(), Some(0), "{back:?}");
     let read = |name: &str| -> Value {

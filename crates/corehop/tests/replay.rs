@@ -55,7 +55,7 @@ fn a_trace_is_answered_as_a_recording_and_what_it_lacks_is_said() {
         "1 preemptions, and 1 returns to another CPU than before",
         "process 7 in trace.txt: 0.000 s, 1 threads; recorded by another program, as a trace",
         "no event sched_migrate_task",
-        "1 lines are no events, and are not used; the first is line 6",
+        "corehop ignores 1 lines that are not events; the first is line 6",
         "the costs of this host do not apply to another machine",
     ] {
         assert!(said.contains(words), "{words}: {said}");

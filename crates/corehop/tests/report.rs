@@ -209,7 +209,7 @@ fn what_the_csv_columns_cannot_tell_apart_is_named_and_can_be_picked() {
     assert_eq!(lines.lines().next(), String::from_utf8(whole.stdout).unwrap().lines().next());
     let slip = csv(&["--only", "page=huge"]);
     assert_eq!(code(&slip), Some(2));
-    assert!(said(&slip).contains("there is 4k, thp"), "{}", said(&slip));
+    assert!(said(&slip).contains("the cells have 4k, thp"), "{}", said(&slip));
     let page = corehop(&["report", data, "-o", "/nowhere/x.html", "--only", "page=thp"]);
     assert_eq!(code(&page), Some(2), "{}", said(&page));
 }

@@ -154,7 +154,7 @@ fn a_study_that_compares_no_two_schedulers_begins_with_the_best_at_both_ends() {
     let output = study(&[path.to_str().unwrap(), "--sets", "20"]);
     let all = [output.stdout, output.stderr].concat();
     let said = String::from_utf8(all).unwrap().replace("\n  ", " ");
-    let best = "The highest weighted schedulability has g-edf at 0 us (1.0000";
+    let best = "The scheduler with the highest weighted schedulability is g-edf at 0 us (1.0000";
     assert!(said.contains(best) && said.contains("at 2000 us"), "{said}");
 }
 

@@ -101,8 +101,8 @@ fn a_yes_on_many_windows_states_the_share_beyond_and_one_on_few_is_a_condition()
     for part in [
         "yes: every deadline holds under partitioned fixed priorities",
         "28 ms of 40 ms left, if no window up to 40 ms loses more than the most seen at its length",
-        "(2 ms in any of 600 of 40 ms; at most 0.5 % lose more, at 95 % confidence)",
-        "bounds and slack contain the observed gaps: up to 2 ms in 40 ms; 95.0 % of the CPU is certain",
+        "(2 ms in any of 600 of 40 ms; at most 0.5 % of the windows lose more, at 95 % confidence)",
+        "bounds and slack contain the observed gaps: up to 2 ms in 40 ms; in the long run the CPU supplies at least 95.0 %",
         "fast: within 3000 us",
         "slow: within 12000 us",
     ] {
@@ -112,7 +112,7 @@ fn a_yes_on_many_windows_states_the_share_beyond_and_one_on_few_is_a_condition()
     let text = said(&few);
     assert_eq!(few.status.code(), Some(1), "{text}");
     let condition = "yes, if no window up to 40 ms loses more than the most seen at its length (2 ms in any of 12 of 40 ms; \
-                     up to 23 % may lose more, at 95 % confidence: a longer `corehop measure supply` tells)";
+                     up to 23 % of the windows may lose more, at 95 % confidence: a longer `corehop measure supply` lowers this share)";
     assert!(text.contains(condition), "{text}");
 }
 

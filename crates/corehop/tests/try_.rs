@@ -316,7 +316,7 @@ fn a_thread_with_cpus_of_its_own_choice_keeps_them() {
         until("put back", || affinity_of(pid.cast_signed()).unwrap() == own);
     }
     assert_eq!(kept, CpuList::new([last]));
-    assert!(said(&ended).contains("CPUs of their own choice and keep them"), "{}", said(&ended));
+    assert!(said(&ended).contains("CPUs that the program chose"), "{}", said(&ended));
 }
 
 #[test]

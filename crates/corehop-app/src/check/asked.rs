@@ -57,7 +57,9 @@ impl SetQuestion {
             }
             (Some(name), Some(scheduler)) => Err(Failure::says(
                 Exit::Usage,
-                format!("--test {name} applies to its own scheduler: omit --scheduler {scheduler}"),
+                format!(
+                    "--test {name} already determines the scheduler: omit --scheduler {scheduler}"
+                ),
             )),
             (Some(name), None) => Ok(Self::One(requested(name, platform)?[0])),
         }
@@ -80,7 +82,9 @@ fn requested(name: &str, platform: Option<&Platform>) -> Result<Tests, Failure> 
         return Ok(vec![test(name).map_err(|error| Failure::new(Exit::Usage, error))?]);
     };
     let platform = platform.ok_or_else(|| {
-        usage(format!("{name}: clusters by cache need a machine: name it with --platform"))
+        usage(format!(
+            "{name}: a machine defines which CPUs share a cache: name the machine with --platform"
+        ))
     })?;
     let (size, _) = clusters::by_cache(platform, cache).map_err(usage)?;
     let name = format!("{soft}c-edf-{size}");

@@ -135,7 +135,7 @@ impl ChargeRequest {
         if !lacks.is_empty() {
             let lacks = lacks.join(", ");
             note(&format!(
-                "{}: the test charges nothing for {lacks}, because the column is missing",
+                "{}: the test charges nothing for {lacks}, because the table has no such column",
                 shown::path(path)
             ));
         }

@@ -293,7 +293,7 @@ fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
 fn ran(kept: &BoundCheck) -> String {
     let (jobs, above) = (counted(kept.jobs(), "job"), kept.exceeding.len());
     let least = kept.tasks.iter().filter_map(|it| it.ratio).reduce(f64::min);
-    let closest = least.map(|it| format!("; the closest took 1/{it:.2} of its bound"));
+    let closest = least.map(|it| format!("; no job took more than 1/{it:.2} of its bound"));
     match above {
         0 if kept.jobs() == 0 => "no: no job finished, so no bound was tested".to_owned(),
         0 => format!(

@@ -43,6 +43,6 @@ pub(super) fn draw(
     if let Some((schedule, _)) = found.as_ref().ok().and_then(|found| found.schedule.as_ref()) {
         return file.write(schedule_svg::draw(set, schedule, title, &sentence));
     }
-    note(&format!("{} is not written: {sentence}", shown::path(file.path())));
+    note(&format!("corehop did not write {}: {sentence}", shown::path(file.path())));
     Ok(())
 }

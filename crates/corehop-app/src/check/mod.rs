@@ -155,7 +155,10 @@ fn assign(file: &OutputFile, set: &TaskSet, checked: &CheckedSet) -> Result<(), 
     let scheduler = question.map(|question| question.scheduler);
     let placed = deployed(set, answered.test, scheduler, &answered.asked);
     let Some(placed) = placed.map_err(asked::damaged)?.filter(|_| accepts) else {
-        note(&format!("{} is not written: the answer is not yes", shown::path(file.path())));
+        note(&format!(
+            "corehop did not write {}, because the answer is not yes",
+            shown::path(file.path())
+        ));
         return Ok(());
     };
     let placed = placed.judged(&answered.sentence);

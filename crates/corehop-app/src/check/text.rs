@@ -54,7 +54,7 @@ pub(super) fn survey(of: &SetSurvey) -> String {
     let accepts = |asked: &ChargedAnswer| asked.answer.verdict.is_schedulable();
     let accepted_by = of.answers.iter().filter(|(_, asked)| accepts(asked)).count();
     format!(
-        "survey: {accepted_by} of {} tests accept; each is about its own scheduler, and some about bounded tardiness only",
+        "survey: {accepted_by} of {} tests accept the set; each test is about its own scheduler, and some tests only bound the tardiness",
         of.answers.len()
     )
 }

@@ -140,7 +140,9 @@ fn sentences(
     switch_us: [f64; 2],
 ) -> Vec<String> {
     let [there, back] = switch_us;
-    let ways = format!("A switch to an OS core takes {there:.2} us, one back {back:.2} us.");
+    let ways = format!(
+        "A switch to an OS core takes {there:.2} us, and a switch back takes {back:.2} us."
+    );
     [throughput(platform, load, arms), energy(arms), Some(ways)].into_iter().flatten().collect()
 }
 

@@ -80,7 +80,7 @@ impl PinTrial<'_> {
         }
         let clock = TrialClock::begin(self);
         let mut runs = WholeRuns::new(words, runner);
-        view.turn("one run of the default, to count threads");
+        view.turn("corehop runs the command once without pinning, to count its threads");
         let Some(first) = runs.first(&clock)? else { return Err(self.cut_short()) };
         let arms = derive(self.platform, inherited, &first.load);
         let turn_s = runs.divide(self.duration, arms.arms.len(), first.wall_s);

@@ -69,10 +69,10 @@ impl<'a> Stretches<'a> {
         found.leave_alone(None);
         let others = found.stay.len();
         if others > 0 {
-            let s = if others == 1 { " has" } else { "s have" };
+            let s = if others == 1 { " keeps the" } else { "s keep the" };
             let own = &found.own;
             note(&format!(
-                "{others} thread{s} CPUs of their own choice and keep them; the other threads have {own}"
+                "{others} thread{s} CPUs that the program chose; corehop pins the other threads, which may use CPUs {own}"
             ));
         }
         Ok(found)

@@ -40,7 +40,7 @@ impl PlacementFile {
         let mut text = serde_json::to_string(line).map_err(|it| Failure::new(Exit::Failed, it))?;
         text.push('\n');
         if let Err(error) = file.write_all(text.as_bytes()) {
-            note(&format!("the log ends here; placing continues: {error}"));
+            note(&format!("corehop cannot write the log any further; placing continues: {error}"));
             (self.file, self.torn) = (None, Some(error));
         }
         Ok(())

@@ -78,7 +78,9 @@ impl Placing {
         let least = Nanos::new(windows * self.window.get());
         let Some(length) = self.duration.filter(|&it| it < least) else { return Ok(()) };
         let window = self.window;
-        usage(format!("--for {length} is too short: {windows} windows of {window} take {least}"))
+        usage(format!(
+            "--for {length} is too short: a decision needs {windows} windows of {window}, which take {least}"
+        ))
     }
 
     /// Returns the settings of the placer, including the cost of a move.

@@ -48,7 +48,7 @@ pub fn simulate(
 fn sentence(done: &Rehearsed) -> String {
     let of_best = |rate: f64| 100.0 * rate / done.best();
     format!(
-        "With the placer the pairs reach {:.1} % of the best placement; without it they reach {:.1} %.",
+        "With the placer the pairs reach {:.1} % of the rate of the best placement; without the placer they reach {:.1} %.",
         of_best(done.placed),
         of_best(done.alone)
     )

@@ -103,7 +103,10 @@ fn off_load_of(
     of: &OffLoadAnswer,
 ) -> Result<ReportAnswer, Failure> {
     if form == ContentsForm::Plan {
-        return Err(Failure::says(Exit::No, "an answer of off-load has no plan: omit --plan"));
+        return Err(Failure::says(
+            Exit::No,
+            "an answer of `corehop offload` has no plan: omit --plan",
+        ));
     }
     if let ContentsForm::Rows(count) = form {
         let rows = of.rows();

@@ -453,7 +453,7 @@ impl RunOptions {
                 format!("{file} has {rows}: `corehop report {file}` shows them{resumed}.")
             }
             (None, Some(_)) => format!("{rows} went to stdout."),
-            (None, None) => format!("{rows} were measured; -o FILE.parquet keeps them."),
+            (None, None) => format!("{rows} were measured; -o FILE.parquet saves the rows."),
         }
     }
 }

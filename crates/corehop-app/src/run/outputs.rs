@@ -230,7 +230,10 @@ impl Destination {
             return Ok(vec![kind]);
         }
         let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
-        let what = format!("--stream={asked}: this run has rows of {}", words.join(", "));
+        let what = format!(
+            "--stream={asked}: this run has no such rows; use one of: {}",
+            words.join(", ")
+        );
         Err(Failure::says(Exit::Usage, what))
     }
 }
@@ -293,7 +296,7 @@ impl ResumeSource {
         let found = [stream, path, &aside].into_iter().find(|path| path.exists());
         let Some(found) = found else {
             let what = format!(
-                "--resume: nothing to resume: neither {} nor {} exists; omit --resume",
+                "there is nothing to resume, because neither {} nor {} exists: omit --resume",
                 shown::path(stream),
                 shown::path(path)
             );

@@ -85,7 +85,7 @@ pub(super) fn sentences(effect: &RecordingEffect) -> String {
     let RecordingEffect { missed_with, missed_without, misses, response_ns } = effect;
     let told = |it: &Paired, scale: f64, unit: &str| match (it.interval, it.detectable) {
         (Some(interval), Some(least)) => format!(
-            "{:+.3} {unit} [{:+.3}, {:+.3}], {}; {:.3} would have shown",
+            "{:+.3} {unit} [{:+.3}, {:+.3}], {}; an effect of {:.3} would have been detected",
             it.mean / scale,
             interval.low / scale,
             interval.high / scale,

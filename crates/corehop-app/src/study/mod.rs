@@ -202,7 +202,7 @@ fn description(path: &Path) -> Result<(String, String), Failure> {
         let text = task_set_study(&name).ok_or_else(|| {
             let known: Vec<&str> = task_set_studies().collect();
             let why = format!(
-                "{}: no such file or folder, and no study that comes with corehop; these do: {}",
+                "{}: there is no such file or folder, and no such study in corehop; the studies of corehop are: {}",
                 shown::path(path),
                 known.join(", ")
             );

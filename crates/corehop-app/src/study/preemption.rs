@@ -49,6 +49,7 @@ fn refuse(args: &StudyRequest) -> Result<(), Failure> {
         ("--picture", args.forms.picture.is_some()),
     ];
     let Some((name, _)) = given.into_iter().find(|it| it.1) else { return Ok(()) };
-    let what = format!("{name}: a study of preemption costs runs as a whole and prints its result");
+    let what =
+        format!("omit {name}: a study of preemption costs runs as a whole and prints its result");
     Err(Failure::says(Exit::Usage, what))
 }

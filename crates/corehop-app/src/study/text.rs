@@ -24,7 +24,10 @@ pub fn sentence(outcome: &StudyCounts) -> String {
         let (least, greatest) =
             (most_weight(outcome, reading, 0)?, most_weight(outcome, reading, last)?);
         let of = if last == 0 { least } else { format!("{least}, {greatest}") };
-        Some(format!("The highest weighted schedulability has {of} ({}, {counted}).", reading.name))
+        Some(format!(
+            "The scheduler with the highest weighted schedulability is {of} ({}, {counted}).",
+            reading.name
+        ))
     };
     first.or_else(best).unwrap_or_else(|| format!("{counted}: no scheduler was tested."))
 }
@@ -96,15 +99,17 @@ fn weights(outcome: &StudyCounts, at: usize, reading: &StudyReading) -> String {
 
 fn crossings(outcome: &StudyCounts, at: usize) -> String {
     let line = |crossing: DelayCrossing| {
+        let DelayCrossing { of, against, at_us, .. } = &crossing;
         let what = match crossing.preferable {
             Preferable::Below { crossover_us, interval_us: [low, high] } => {
-                format!("below {crossover_us:.0} us ({low:.0} to {high:.0})")
+                format!(
+                    "if the delay of {of} is below {crossover_us:.0} us ({low:.0} to {high:.0})"
+                )
             }
-            Preferable::Throughout => "at every delay here".to_owned(),
-            Preferable::Never => "at none".to_owned(),
+            Preferable::Throughout => "at every delay of the study".to_owned(),
+            Preferable::Never => "at no delay of the study".to_owned(),
         };
-        let DelayCrossing { of, against, at_us, .. } = crossing;
-        format!("  {of} is preferable to {against} with {at_us} us: {what}\n")
+        format!("  {of} is preferable to {against} with {at_us} us {what}\n")
     };
     outcome.crossings(at).into_iter().map(line).collect()
 }
@@ -115,7 +120,7 @@ fn by_size(sizes: &Sizes, load: &str, statistic: &str) -> String {
         PreferenceRange::Throughout { up_to_kib } => {
             format!("at all known sizes, to {up_to_kib:.0} KiB")
         }
-        PreferenceRange::Never => "at none".to_owned(),
+        PreferenceRange::Never => "at no size".to_owned(),
         PreferenceRange::Unknown => "unknown".to_owned(),
     };
     let within = |reach: PreferenceRange, ends: [PreferenceRange; 2]| {
@@ -131,6 +136,6 @@ fn by_size(sizes: &Sizes, load: &str, statistic: &str) -> String {
     let own = within(sizes.each_its_own, sizes.each_its_own_interval);
     format!(
         "    load {load}, {statistic}: {of} is preferable to {against} with that delay {fixed}; \
-         with delays of its own {own}\n"
+         if {against} suffers its own delay, {own}\n"
     )
 }

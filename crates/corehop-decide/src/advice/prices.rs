@@ -113,12 +113,12 @@ fn fewer(a: &AdviceChoice, b: &AdviceChoice) -> (usize, Option<usize>) {
 /// The reason why the additional cost of a migration cannot serve as a constant; `None` if the cost can.
 fn why_withheld(extra: &Extra) -> Option<String> {
     let Extra { event, beyond, cost, n, replicates, .. } = extra;
-    let what = format!("{event} less {beyond}");
+    let what = format!("the cost of {event} minus the cost of {beyond}");
     let (n, more) = (super::counted(*n, *replicates), "measure more replicates (--replicates)");
     let Some((low, high)) = cost.low_us.zip(cost.high_us) else {
-        return Some(format!("{what} has no interval, of {n}: {more}"));
+        return Some(format!("{what} has no interval, from {n}: {more}"));
     };
-    let between = format!("{what} is {low:.3} to {high:.3} us, of {n}");
+    let between = format!("{what} is {low:.3} to {high:.3} us, from {n}");
     match (low > 0.0, high < 0.0) {
         (true, _) => None,
         (_, true) => Some(format!("{between}: moving costs less than staying")),

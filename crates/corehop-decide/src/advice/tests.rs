@@ -293,7 +293,7 @@ fn what_was_not_measured_is_told_and_never_advised_on() {
     assert_eq!(moved.silent.len(), 1);
     let why = &moved.silent[0];
     assert!(
-        why.contains("no preemption was measured under it; `corehop measure synthetic"),
+        why.contains("no preemption was measured under the load idle; `corehop measure synthetic"),
         "{why}"
     );
     // A size beyond those measured names the option.
@@ -301,7 +301,10 @@ fn what_was_not_measured_is_told_and_never_advised_on() {
     let large = [preempted(1, 1.0), quiet(Event::L3Migration, 30.0)];
     let advice = advise(&model(&large), &wanted).unwrap();
     assert_eq!(advice.rules.len(), 1);
-    assert!(advice.silent[0].contains("no preemption of that size"), "{advice:?}");
+    assert!(
+        advice.silent[0].contains("no preemption was measured with a working set of 1MiB or more"),
+        "{advice:?}"
+    );
     assert!(advice.silent[0].contains("`--wss 1MiB`"), "{advice:?}");
 }
 

@@ -227,7 +227,7 @@ impl AdviceSubject<'_> {
         let option = wss.to_string().replace(' ', "");
         let missing = |what: &str| {
             format!(
-                "no {what} of that size or a larger one was measured; `--wss {option}` measures it"
+                "no {what} was measured with a working set of {option} or more: measure one with `--wss {option}`"
             )
         };
         let curve = curve.ok_or_else(|| missing("preemption"))?;

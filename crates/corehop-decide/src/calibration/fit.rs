@@ -153,7 +153,7 @@ impl CalibrationFit {
 
     fn not_found(&mut self, fact: &str, samples_of: &str) {
         self.notes
-            .push(format!("{fact}: fewer than {FEWEST} valid samples of {samples_of}; unchanged"));
+            .push(format!("{fact}: the value is unchanged, because there are fewer than {FEWEST} valid samples of {samples_of}"));
     }
 
     /// The sizes in `sizes` for which there are live samples.
@@ -239,7 +239,7 @@ impl CalibrationFit {
         if self.platform.losses.len() < wanted {
             let found = self.platform.losses.len();
             self.notes.push(format!(
-                "loss: {found} of {wanted} lengths and sizes have enough valid samples"
+                "loss: only {found} of {wanted} combinations of length and size have enough valid samples"
             ));
         }
         Ok(())

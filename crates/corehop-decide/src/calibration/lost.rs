@@ -44,7 +44,10 @@ fn loss(live: &IdleLineTimes, flushed: &IdleLineTimes, wss: Bytes, length: Nanos
         Some((share * 1e3).round() as u32)
     };
     let share: Option<Vec<u32>> = (0..QUANTILES).map(of).collect();
-    let how = format!("idle_leave over a simulated flush, {} absences", shares.len());
+    let how = format!(
+        "delays of idle_leave divided by the delay of a simulated flush, {} absences",
+        shares.len()
+    );
     Some(Loss { length, wss, share: Fact::measured(share?, how) })
 }
 

@@ -72,7 +72,7 @@ impl PinnedProcess {
             let Self { other_threads, others_use, .. } = self;
             let (s, use_) = if *other_threads == 1 { ("", "uses") } else { ("s", "use") };
             return Err(format!(
-                "the trial did not move {other_threads} other thread{s} of it, which {use_} {:.0} % of a CPU",
+                "the trial did not move {other_threads} other thread{s} of the process, which {use_} {:.0} % of a CPU",
                 100.0 * others_use
             ));
         }

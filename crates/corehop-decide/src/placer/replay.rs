@@ -40,7 +40,9 @@ pub enum ReplayError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// The log does not describe the machine.
-    #[error("the log does not list the CPUs, because an earlier version wrote it")]
+    #[error(
+        "the log does not list the CPUs, because an earlier version of corehop wrote the log: record a new log"
+    )]
     NoTerrain,
 }
 

@@ -134,7 +134,7 @@ impl ClassConcordance {
     fn turned(self, share: f64) -> Option<String> {
         let Self { pairs, agree } = self;
         ((agree as f64) < share * pairs as f64)
-            .then(|| format!("{agree} of {pairs} pairs are in the printed order"))
+            .then(|| format!("only {agree} of {pairs} pairs are in the printed order"))
     }
 }
 
@@ -147,7 +147,7 @@ pub(super) fn errors_beyond(
     let ErrorQuantiles { rows, missing, .. } = errors;
     let show = |error: f64| {
         if error.is_infinite() {
-            return format!("that of a row without a value ({missing} of {rows})");
+            return format!("infinite ({missing} of {rows} rows have no value)");
         }
         law.show(error)
     };
@@ -241,7 +241,7 @@ mod tests {
         let aim = Aim::of(Some(missing), None, (ErrorLaw::Relative, LIMITS), ENOUGH);
         assert_eq!(
             aim.why,
-            ["the 90th percentile is that of a row without a value (15 of 20), above 30.0 %"]
+            ["the 90th percentile is infinite (15 of 20 rows have no value), above 30.0 %"]
         );
         // More samples than the study takes judge as well.
         let more = Samples { have: 33, takes: 32 };

@@ -301,7 +301,7 @@ impl FigureClaim {
         if counts.0.min(counts.1) < 2 {
             let found = TestOutcome::CannotTell;
             let evidence = format!(
-                "{} samples after the shorter half and {} after the longer: a comparison needs two of each",
+                "the shorter half of the absences has {} samples, and the longer half has {}: a comparison needs two in each half",
                 counts.0, counts.1
             );
             return Ok(Tested { claim, expected, found, evidence });
@@ -377,7 +377,7 @@ impl Saturates {
         };
         Tested {
             claim: format!(
-                "{}: no more is lost after {printed_ms} ms{}",
+                "{}: the delay stops growing after {printed_ms} ms{}",
                 self.source,
                 if self.at_the_latest { " at the latest" } else { "" }
             ),
@@ -468,7 +468,7 @@ mod tests {
         let few: Vec<Sample> = samples(|ms| 100.0 * ms).into_iter().step_by(33).take(3).collect();
         let tested = course(Trend::Rising).test("a figure", &few).unwrap();
         assert_eq!(tested.found, TestOutcome::CannotTell);
-        assert!(tested.evidence.contains("needs two of each"), "{}", tested.evidence);
+        assert!(tested.evidence.contains("needs two in each half"), "{}", tested.evidence);
     }
 
     /// A description of task sets of one task and of four tasks, on two CPUs.

@@ -63,8 +63,11 @@ fn an_end_of_growth_is_held_against_the_printed_length_from_both_sides() {
             "a length is only compared"
         );
     }
-    assert_eq!(found(1, true, &grows).claim, "Fig. 2: no more is lost after 1 ms at the latest");
-    assert_eq!(found(2, false, &grows).claim, "Fig. 2: no more is lost after 2 ms");
+    assert_eq!(
+        found(1, true, &grows).claim,
+        "Fig. 2: the delay stops growing after 1 ms at the latest"
+    );
+    assert_eq!(found(2, false, &grows).claim, "Fig. 2: the delay stops growing after 2 ms");
     let still = found(2, false, &sweep([5.0, 10.0, 20.0, 40.0]));
     assert_eq!(
         (still.found, still.evidence.as_str()),

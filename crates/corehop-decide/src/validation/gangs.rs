@@ -88,7 +88,7 @@ impl NoGainClaim {
             expected: Some(TestOutcome::Holds),
             found,
             evidence: format!(
-                "the run time is {ratio} of that on two packages; no gain is {} or more",
+                "the run time on one package is {ratio} of the run time on two packages; a ratio of {} or more is no gain",
                 self.least_ratio
             ),
         }

@@ -75,10 +75,10 @@ pub struct StudyHeading<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishedStudyError {
     /// The description of the study is invalid.
-    #[error("the study's description: {0}")]
+    #[error("the study's description is invalid: {0}")]
     Form(String),
     /// The table of the study is invalid.
-    #[error("the study's table, line {line}: {what}")]
+    #[error("the study's table is invalid in line {line}: {what}")]
     Table {
         /// The number of the line, counted from 1.
         line: usize,

@@ -109,7 +109,7 @@ impl Benchmark {
             expected: Some(TestOutcome::Holds),
             found: if holds { TestOutcome::Holds } else { TestOutcome::DoesNot },
             evidence: format!(
-                "{tried} placements tried, at the end on CPUs {}, {:.1} % of the time left alone saved ({})",
+                "the placer tried {tried} placements and left the threads on CPUs {}, which saved {:.1} % of the time without the placer ({})",
                 cpus.join(" and "),
                 saved(done.alone, done.placed),
                 self.source

@@ -127,8 +127,9 @@ impl RegressionStudy {
         let as_printed = PRINTED.residual_squares(&self.fitted);
         let least: f64 = self.fitted.iter().map(least_residual).map(|it| it * it).sum();
         let missing = self.observations - self.fitted.len();
-        let claim =
-            format!("some choice of the {missing} rows that are not printed gives Table 5.4");
+        let claim = format!(
+            "the fit gives Table 5.4 for some values of the {missing} rows that are not printed"
+        );
         let possible = least <= self.residual_squares;
         tested(
             &claim,
@@ -152,7 +153,7 @@ impl RegressionStudy {
         tested(
             "the predictions of Tables 5.6 and 5.7 follow from Table 5.4",
             if count == all { TestOutcome::Holds } else { TestOutcome::DoesNot },
-            format!("{count} of {all} rows, off by {worst:.3} at most"),
+            format!("{count} of {all} predictions follow; the largest difference is {worst:.3}"),
         )
     }
 
@@ -160,7 +161,7 @@ impl RegressionStudy {
     fn tells(&self, form: Form, all: &[SharedCacheObservation]) -> Tested {
         let threshold = self.threshold;
         let claim = format!(
-            "{form}: programs with a ratio of {threshold:.2} and less are told from the others, one benchmark left out"
+            "{form}: with one benchmark left out, the form detects the programs with a ratio of {threshold:.2} or less"
         );
         let expected = (form == Form::Printed).then_some(TestOutcome::Holds);
         let judged = leaving_one_out(form, all, threshold);
@@ -231,7 +232,7 @@ fn tested(claim: &str, found: TestOutcome, evidence: String) -> Tested {
 
 fn text(it: Judgement) -> String {
     format!(
-        "{} false alarms of {}, {} of {} gains found, off by {:.3} on average",
+        "{} of {} programs without a gain are false alarms; {} of {} gains are found; the mean error is {:.3}",
         it.false_alarms, it.without_gain, it.found, it.with_gain, it.mean_error
     )
 }
@@ -376,12 +377,18 @@ mod tests {
     fn a_prediction_that_does_not_follow_is_counted_with_how_far_it_is_off() {
         let mut study = study();
         let evidence = study.predictions().evidence;
-        assert!(evidence.starts_with("9 of 9 rows, off by 0.0"), "{evidence}");
+        assert!(
+            evidence.starts_with("9 of 9 predictions follow; the largest difference is 0.0"),
+            "{evidence}"
+        );
         study.others[2].printed =
             PRINTED.ratio(study.others[2].row.smr, study.others[2].row.mpmi) + 0.5;
         let predictions = study.predictions();
         assert_eq!(predictions.found, TestOutcome::DoesNot);
-        assert_eq!(predictions.evidence, "8 of 9 rows, off by 0.500 at most");
+        assert_eq!(
+            predictions.evidence,
+            "8 of 9 predictions follow; the largest difference is 0.500"
+        );
     }
 
     #[test]
@@ -417,7 +424,9 @@ mod tests {
             (TestOutcome::DoesNot, Some(TestOutcome::Holds))
         );
         assert!(
-            printed.evidence.starts_with("22 false alarms of 24, 63 of 63 gains found, off by 0."),
+            printed.evidence.starts_with(
+                "22 of 24 programs without a gain are false alarms; 63 of 63 gains are found; "
+            ),
             "{}",
             printed.evidence
         );

@@ -192,7 +192,7 @@ impl std::str::FromStr for PrintedKernel {
                     Ok(Self::Switching(mechanism))
                 }
                 _ => Err(format!(
-                    "`{text}` is not a kernel; known are: unmodified, bound, strong-v1 to strong-v5"
+                    "`{text}` is not a kernel; use one of: unmodified, bound, strong-v1 to strong-v5"
                 )),
             },
         }

@@ -111,7 +111,7 @@ pub enum BpfError {
         source: io::Error,
     },
     /// The kernel has none of the tracepoints.
-    #[error("no counter is available: {}", reasons.join("; "))]
+    #[error("no BPF counter is available: {}", reasons.join("; "))]
     NothingToCount {
         /// The reason for each tracepoint.
         reasons: Vec<String>,

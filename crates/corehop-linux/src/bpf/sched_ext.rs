@@ -72,7 +72,9 @@ pub enum SchedExtError {
         name: String,
     },
     /// The kernel's scheduler table differs from the layout that corehop knows.
-    #[error("unknown version of sched_ext in this kernel ({0}): a newer corehop may support it")]
+    #[error(
+        "this kernel has an unknown version of sched_ext ({0}): a newer corehop may support this version"
+    )]
     Unknown(String),
     /// bpf(2) failed.
     #[error(transparent)]

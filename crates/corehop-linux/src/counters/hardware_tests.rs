@@ -149,7 +149,7 @@ fn a_refusal_gives_the_reason_and_the_remedy() {
     ] {
         let error = refusal("cycles", &io::Error::from_raw_os_error(errno), Some(3));
         let text = error.to_string();
-        assert!(text.starts_with("cycles not available: "), "{text}");
+        assert!(text.starts_with("corehop cannot read cycles: "), "{text}");
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     }
 }

@@ -14,7 +14,7 @@ pub mod attribution;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CounterError {
     /// This host does not offer the counter, or denies it to this user.
-    #[error("{what} not available: {reason}; {remedy}")]
+    #[error("corehop cannot read {what}: {reason}; {remedy}")]
     Unavailable {
         /// The name of the counter.
         what: String,

@@ -155,7 +155,9 @@ fn smis_are_the_lower_half_of_the_register() {
 #[test]
 fn without_the_register_the_error_says_what_would_help() {
     let missing = SmiCounter::open_file(Path::new("/nonexistent/msr")).unwrap_err().to_string();
-    assert!(missing.starts_with("SMI count not available") && missing.contains("modprobe msr"));
+    assert!(
+        missing.starts_with("corehop cannot read SMI count: ") && missing.contains("modprobe msr")
+    );
     let file = tempfile::NamedTempFile::new().unwrap();
     let empty = SmiCounter::open_file(file.path()).unwrap_err().to_string();
     assert!(empty.contains("no register 0x34"), "{empty}");

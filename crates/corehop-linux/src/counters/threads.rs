@@ -240,7 +240,7 @@ mod tests {
     fn here_they_count_or_say_what_is_missing_and_what_gives_it() {
         if let Err(error) = ThreadCounters::open() {
             let text = error.to_string();
-            assert!(text.contains("not available: ") && text.contains("; "), "{text}");
+            assert!(text.contains("corehop cannot read ") && text.contains("; "), "{text}");
             eprintln!("skipped: {text}");
         }
     }

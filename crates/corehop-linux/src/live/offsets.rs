@@ -122,7 +122,7 @@ fn ping_pong(here: Cpu, there: Cpu) -> io::Result<(f64, u64)> {
         });
         // Without this thread the other one would wait for its turn without end.
         let ours = ours.inspect_err(|_| ball.store(end, Ordering::Release))?;
-        let panicked = || io::Error::other("a thread panicked");
+        let panicked = || io::Error::other("a thread that measures clock offsets panicked");
         let best = ours.join().map_err(|_| panicked())?;
         other.join().map_err(|_| panicked())??;
         best

@@ -133,7 +133,7 @@ impl<'a> Watcher<'a> {
         let awake = now();
         let Some((first, last)) = self.readings.watch(begin + length) else {
             return Err(format!(
-                "{}: more than {ROOM} gaps in {}: name a larger --threshold",
+                "{} has more than {ROOM} gaps in a window of {}: name a larger --threshold",
                 window.cpu, self.plan.window
             ));
         };

@@ -218,7 +218,7 @@ enum CallError {
     #[error("{0}")]
     Resources(#[from] io::Error),
     /// A call returned a result that differs from the result without a switch.
-    #[error("a call gave {got}, not {expected}")]
+    #[error("a call returned {got} instead of {expected}")]
     Result { got: u64, expected: u64 },
     /// The kernel's thread did not execute a request in time.
     #[error("the kernel's polling thread did not answer within {} ms", PATIENCE_NS / 1_000_000)]

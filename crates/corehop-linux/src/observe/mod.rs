@@ -39,11 +39,11 @@ pub use working_set::WINDOW;
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
     /// The kernel does not run the required BPF programs.
-    #[error("recording a program by BPF: {0}")]
+    #[error("corehop cannot record the program with BPF: {0}")]
     Bpf(#[from] BpfError),
     /// The kernel provides no records of context switches.
     #[error(
-        "recording a program by perf_event_open(2): {0}; the call needs `sysctl kernel.perf_event_paranoid=2` or lower, \
+        "corehop cannot record the program with perf_event_open(2): {0}; the call needs `sysctl kernel.perf_event_paranoid=2` or lower, \
          and a descriptor for each thread of the program and each CPU (`ulimit -n`)"
     )]
     Records(#[source] io::Error),
@@ -67,7 +67,7 @@ pub enum ObserveError {
         source: io::Error,
     },
     /// The target exists, but the kernel does not allow following it.
-    #[error("following {what}: {source}")]
+    #[error("corehop cannot follow {what}: {source}")]
     NotFollowed {
         /// The target, as the user named it.
         what: String,
@@ -83,7 +83,7 @@ pub enum ObserveError {
         source: io::Error,
     },
     /// The receiver of the records failed.
-    #[error("the records could not be kept: {0}")]
+    #[error("corehop could not store the records: {0}")]
     Sink(#[source] SinkError),
 }
 

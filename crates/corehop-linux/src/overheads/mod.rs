@@ -25,7 +25,7 @@ use crate::control_page::overhead;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KernelTimingError {
     /// A measuring thread could not be started or pinned.
-    #[error("a measuring thread: {0}")]
+    #[error("corehop cannot start or pin a measuring thread: {0}")]
     Threads(#[from] io::Error),
     /// A task set cannot be run.
     #[error(transparent)]
@@ -74,7 +74,7 @@ pub(crate) fn overheads(
             }
             Ok((observation, RunEnd::Complete)) => facts.recording = Some(observation),
             Err(KernelTimingError::NoBpf(error)) => {
-                let why = format!("in the kernel, and by the number of tasks: {error}");
+                let why = format!("times in the kernel, and times by the number of tasks: {error}");
                 facts.missing.push(why);
             }
             Err(error) => return Err(error.into()),

@@ -33,7 +33,7 @@ impl EvidenceSource for RecentCounters {
         busiest.sort_unstable();
         if busiest.len() > MOST && !self.told {
             self.told = true;
-            self.note = Some(format!("counters count for the {MOST} busiest threads alone"));
+            self.note = Some(format!("corehop reads counters only for the {MOST} busiest threads"));
         }
         let tids: Vec<u32> = busiest.into_iter().map(|(_, tid)| tid).take(MOST).collect();
         let counted = self.by_thread.take(&tids);

@@ -104,7 +104,7 @@ impl FromStr for ProgressSource {
             let found = CALLS.iter().find(|(known, _)| *known == name);
             found.map(|(_, number)| *number as u32).ok_or_else(|| {
                 let names = CALLS.map(|(name, _)| name).join(", ");
-                format!("`{name}` does not stand for progress; these calls can: {names}")
+                format!("calls of `{name}` cannot stand for progress; use one of: {names}")
             })
         };
         names.split(',').map(number).collect::<Result<_, _>>().map(Self::Calls)
@@ -240,7 +240,7 @@ fn text_in(path: &Path) -> io::Result<String> {
     };
     let found = opened(libc::O_PATH, path)?;
     if !found.metadata()?.is_file() {
-        let what = "progress is read from regular files only; unix:SOCKET names a socket";
+        let what = "corehop reads progress only from regular files; unix:SOCKET names a socket";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     let same = format!("/proc/self/fd/{}", found.as_raw_fd());
@@ -248,7 +248,7 @@ fn text_in(path: &Path) -> io::Result<String> {
     let mut text = Vec::with_capacity(MOST_DIGITS as usize + 1);
     file.take(MOST_DIGITS + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MOST_DIGITS {
-        let what = format!("more than {MOST_DIGITS} bytes are not a number");
+        let what = format!("the file has more than {MOST_DIGITS} bytes, too many for a number");
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))

@@ -67,13 +67,15 @@ pub(super) enum Off {
     #[error(transparent)]
     Counters(#[from] CounterError),
     /// The source failed while running.
-    #[error("the source failed: {0}")]
+    #[error("the source of evidence failed: {0}")]
     Lost(#[from] std::io::Error),
     /// Pages cannot be sampled, or can no longer be sampled.
     #[error(transparent)]
     Pages(#[from] PagesError),
     /// There is no command to start.
-    #[error("page sampling has to start the program: give the program after `--`")]
+    #[error(
+        "corehop can sample pages only of a program that it starts: give the program after `--`"
+    )]
     NotStarted,
 }
 

@@ -78,7 +78,7 @@ impl ThreadTable {
         self.told = true;
         let (left_out, most) = (self.left_out, self.most);
         Some(format!(
-            "{left_out} threads are neither looked at nor moved: {most} are, at most; name fewer processes"
+            "corehop observes and moves at most {most} threads, and ignores {left_out} more: name fewer processes"
         ))
     }
 
@@ -189,7 +189,7 @@ mod tests {
         let own = [std::process::id()];
         assert_eq!(threads.look(&own).len(), 1);
         let note = threads.note().unwrap();
-        assert!(note.contains("neither looked at nor moved") && note.contains("1 are, at most"));
+        assert!(note.contains("moves at most 1 threads, and ignores "));
         threads.look(&own);
         assert_eq!(threads.note(), None);
         drop(end);

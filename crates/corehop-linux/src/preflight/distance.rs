@@ -24,8 +24,9 @@ fn verdict(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> 
         return CheckFinding::note(found);
     }
     if distances.is_empty() {
-        let found =
-            format!("in {seconds} the threads of no two CPUs met: how far apart is unknown");
+        let found = format!(
+            "within {seconds} no two CPUs exchanged cache lines, so their distances are unknown"
+        );
         return CheckFinding::note(found)
             .command("corehop measure platform")
             .remark("The CPUs are busy; this command watches for longer.");
@@ -35,14 +36,14 @@ fn verdict(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> 
     let Some(levels) = moving else {
         let each: Vec<String> = classes.filter_map(|levels| one(levels.first()?)).collect();
         return CheckFinding::ok(format!(
-            "in {seconds} each class had one distance: {}",
+            "within {seconds} each class had one distance: {}",
             each.join(", ")
         ));
     };
     let each: Vec<String> = levels.iter().map(part).collect();
     let changes: u32 = levels.iter().map(|level| level.changes).sum();
     CheckFinding::warning(format!(
-        "in {seconds} {} pairs of CPUs were at {} distances ({}), with {changes} changes",
+        "within {seconds} the {} pairs of CPUs alternated between {} distances ({}), with {changes} changes",
         levels[0].class.event(),
         levels.len(),
         each.join(", ")
@@ -100,7 +101,7 @@ mod tests {
     fn several_distances_are_a_warning_that_says_what_they_are_and_what_to_do() {
         let found = of(&named("xeon_x5650"), &[level(46, 700, 1), level(210, 300, 1)]);
         assert_eq!(found.severity, Severity::Warning);
-        let words = "l3_migration pairs of CPUs were at 2 distances (46 ns 70 % of the time, 210 ns 30 \
+        let words = "l3_migration pairs of CPUs alternated between 2 distances (46 ns 70 % of the time, 210 ns 30 \
                      % of the time), with 2 changes";
         assert!(found.found.contains(words), "{}", found.found);
         assert!(found.remark.unwrap().contains("--replicates 20"));
@@ -117,7 +118,10 @@ mod tests {
     #[test]
     fn no_exchange_is_told_with_its_reason() {
         let busy = of(&named("xeon_x5650"), &[]);
-        assert!(busy.severity == Severity::Note && busy.found.contains("no two CPUs met"));
+        assert!(
+            busy.severity == Severity::Note
+                && busy.found.contains("no two CPUs exchanged cache lines")
+        );
         let mut single = named("xeon_x5650");
         single.allowed =
             Some(corehop_plan::platform::Fact::measured("0".parse().unwrap(), "a test"));

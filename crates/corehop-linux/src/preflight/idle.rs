@@ -134,7 +134,7 @@ fn haltpoll(host: &PreflightHost, idle: &Idle) -> IdleWait {
         },
         None => IdleWait {
             how: format!(
-                "an idle CPU halts, after a time that cannot be read ({by}, no /{HALT_POLL})"
+                "an idle CPU halts after a time that corehop cannot read ({by}, no /{HALT_POLL})"
             ),
             setting: None,
         },
@@ -146,7 +146,7 @@ fn without_deep(host: &PreflightHost, idle: &Idle, deepest: &IdleState) -> Setti
     let shallow = idle.states.iter().map(|it| it.latency_us).filter(|&us| us <= SHALLOW_US).max();
     Setting {
         name: format!(
-            "idle states of more than {SHALLOW_US} µs off (now as deep as {})",
+            "disabling idle states of more than {SHALLOW_US} µs (now as deep as {})",
             deepest.name
         ),
         command: Some(switch_off(host, &idle.deep())),

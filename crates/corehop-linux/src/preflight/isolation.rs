@@ -65,7 +65,7 @@ fn isolation(host: &PreflightHost) -> Option<CheckFinding> {
     let found = format!("isolated: {}", cpus_in_words(&isolated));
     if both.is_empty() {
         let command = format!("taskset -c {isolated} corehop measure synthetic");
-        let found = format!("{found}, which this process is not allowed to use");
+        let found = format!("{found}, but this process may not use any of them");
         return Some(CheckFinding::warning(found).command(command));
     }
     if both == usable {
@@ -79,13 +79,15 @@ fn tick(host: &PreflightHost) -> Option<CheckFinding> {
     let Some(tickless) = host.cpus("sys/devices/system/cpu/nohz_full") else {
         host.cpus("sys/devices/system/cpu/online")?;
         return Some(
-            CheckFinding::note("every CPU has its tick: the kernel cannot stop it")
+            CheckFinding::note("every CPU has a periodic tick, which this kernel cannot stop")
                 .remark("Only a kernel with CONFIG_NO_HZ_FULL=y helps."),
         );
     };
     let measured = host.measured();
     if !measured.is_empty() && measured.is_within(&tickless) {
-        return Some(CheckFinding::ok(format!("no tick where one thread runs: CPUs {tickless}")));
+        return Some(CheckFinding::ok(format!(
+            "CPUs {tickless} have no tick while a single thread runs"
+        )));
     }
     let found = format!("{} keep their tick", cpus_in_words(&measured));
     Some(CheckFinding::note(found).remark(at_boot(host, "nohz_full=LIST")))
@@ -148,7 +150,7 @@ fn interrupts(host: &PreflightHost) -> Option<CheckFinding> {
     let (name, count) = (&busiest.name, busiest.count);
     let noun = if reaching.len() == 1 { "device interrupt" } else { "device interrupts" };
     let found = format!(
-        "{} {noun} may reach {}, the busiest being {name} ({count} times so far)",
+        "{} {noun} may reach {}; the busiest is {name} ({count} times so far)",
         reaching.len(),
         cpus_in_words(&measured)
     );
@@ -162,7 +164,7 @@ fn interrupts(host: &PreflightHost) -> Option<CheckFinding> {
     let balanced = host.processes().iter().any(|process| process.name == "irqbalance");
     let stop = if balanced { "Stop irqbalance first (systemctl stop irqbalance). " } else { "" };
     Some(verdict.command(command).remark(format!(
-        "{stop}Some drivers refuse to move theirs. Then measure on other CPUs than {} (--cpus).",
+        "{stop}Some drivers refuse to move their interrupts. After this command, measure on CPUs other than CPU {} (--cpus).",
         aside.0
     )))
 }

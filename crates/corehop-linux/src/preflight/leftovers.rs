@@ -14,7 +14,7 @@ pub(super) const WHY: &str = "A setting that a dead run changed, or a load that 
 /// The finding about `left`; `None` if nothing is left.
 pub(super) fn of(left: &[Leftover]) -> Option<Finding> {
     let lines: Vec<String> = left.iter().map(ToString::to_string).collect();
-    let found = format!("still to do after a run that was killed: {}", lines.join("; "));
+    let found = format!("a killed run left changes behind: {}", lines.join("; "));
     (!left.is_empty()).then(|| finding(ID, WHY, CheckFinding::obstacle(found).command(REMEDY)))
 }
 

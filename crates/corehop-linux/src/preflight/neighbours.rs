@@ -121,9 +121,10 @@ fn steal(host: &PreflightHost) -> Option<CheckFinding> {
     let stolen = *ticks.get(7)?;
     let all = ticks.iter().sum::<f64>().max(1.0);
     if stolen == 0.0 {
-        return Some(CheckFinding::ok("no time has been stolen since the start"));
+        return Some(CheckFinding::ok("the hypervisor has stolen no time since boot"));
     }
-    let found = format!("{} % of all time since the start was stolen", percent(stolen, all));
+    let found =
+        format!("the hypervisor has stolen {} % of the CPU time since boot", percent(stolen, all));
     let verdict = if stolen >= 0.001 * all { CheckFinding::warning } else { CheckFinding::note };
     Some(verdict(found).remark(
         "Nothing can be done inside the guest: use a dedicated machine, or measure when the host is quiet.",
@@ -150,7 +151,9 @@ fn cpu_quota(host: &PreflightHost) -> Option<CheckFinding> {
     let Some((cpus, file, lift)) = quotas.min_by(|a, b| a.0.total_cmp(&b.0)) else {
         return Some(CheckFinding::ok("no quota limits the CPU time of this process"));
     };
-    let found = format!("this process's group may use {cpus:.2} CPUs and is stopped beyond that");
+    let found = format!(
+        "the control group of this process may use {cpus:.2} CPUs, and the kernel stops the group beyond this quota"
+    );
     let command = host.write_below(lift, &file);
     Some(CheckFinding::warning(found).command(command).remark(
         "In a container this file is read-only: start the container without a limit (docker run without --cpus).",

@@ -50,7 +50,7 @@ fn usable_cpus(host: &PreflightHost) -> Option<CheckFinding> {
     let (online, usable) = (host.platform.online(), host.platform.usable());
     let run = |cpus: &CpuList| format!("taskset -c {cpus} corehop doctor");
     if usable.is_empty() {
-        let found = format!("none of the online CPUs ({online}) is allowed to this process");
+        let found = format!("this process may use none of the online CPUs ({online})");
         return Some(CheckFinding::obstacle(found).command(run(online)));
     }
     if usable.len() >= 2 && usable == *online {
@@ -67,7 +67,8 @@ fn usable_cpus(host: &PreflightHost) -> Option<CheckFinding> {
             )
         });
     }
-    let found = format!("only {found}: no migration, and no SCHED_FIFO");
+    let found =
+        format!("only {found}, so corehop can measure no migration and does not use SCHED_FIFO");
     Some(if online.len() > 1 {
         CheckFinding::warning(found).command(run(online))
     } else {
@@ -174,7 +175,7 @@ fn clock_source(host: &PreflightHost) -> Option<CheckFinding> {
         return Some(CheckFinding::ok(found));
     }
     let offered = host.text(format!("{folder}/available_clocksource")).unwrap_or_default();
-    let found = format!("{found}, not with the counter that time stamps come from");
+    let found = format!("{found}, but time stamps come from another counter");
     Some(if offered.split_whitespace().any(|name| name == "tsc") {
         let file = format!("/{folder}/current_clocksource");
         CheckFinding::warning(found).command(host.write("tsc", &file))

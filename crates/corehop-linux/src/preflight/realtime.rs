@@ -42,18 +42,20 @@ fn throttling(host: &PreflightHost) -> Option<CheckFinding> {
     let period = i64::from(period).max(1);
     let usual = host.sysctl("kernel.sched_rt_runtime_us", period / 20 * 19);
     if runtime < 0 {
-        let found = "real-time threads are not throttled: a runaway one would keep its CPU";
+        let found = "the kernel does not throttle real-time threads, so a runaway thread would keep its CPU";
         return Some(CheckFinding::warning(found).command(usual));
     }
     let (part, whole) = (runtime as f64, period as f64);
     let span = Nanos::from_micros(period as u64);
     let found = format!("real-time threads may use {} % of each {span}", percent(part, whole));
     if part < DUTY * whole {
-        let found = format!("{found}, less than a measurement's duty of 50 %");
+        let found = format!("{found}, less than the 50 % that a measurement needs");
         return Some(CheckFinding::warning(found).command(usual));
     }
     if runtime >= period && fair_share(host).is_none_or(|share| share == 0.0) {
-        let found = format!("{found}, and no fair server that would end a runaway one is in sight");
+        let found = format!(
+            "{found}, and corehop sees no fair server that would interrupt a runaway thread"
+        );
         return Some(CheckFinding::note(found).command(usual));
     }
     Some(CheckFinding::ok(found))
@@ -72,13 +74,17 @@ fn fair_share(host: &PreflightHost) -> Option<f64> {
 
 fn fair_server(host: &PreflightHost) -> Option<CheckFinding> {
     let share = fair_share(host)?;
-    let found = format!("the fair server keeps {} % of a CPU for others", percent(share, 1.0));
+    let found =
+        format!("the fair server reserves {} % of a CPU for ordinary threads", percent(share, 1.0));
     if share <= 1.0 - DUTY {
         return Some(CheckFinding::ok(found));
     }
     let usual = "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 50000000";
     let command = format!("{usual} | {}tee $f; done", host.sudo());
-    Some(CheckFinding::warning(format!("{found}, more than is left")).command(command))
+    Some(
+        CheckFinding::warning(format!("{found}, which leaves a measurement too little"))
+            .command(command),
+    )
 }
 
 fn group_budget(host: &PreflightHost) -> Option<CheckFinding> {

@@ -117,7 +117,7 @@ fn real_time(host: &PreflightHost) -> Option<CheckFinding> {
             ))
         }
         (Some(Err(_)), None) => {
-            let found = "SCHED_FIFO is not allowed: neither CAP_SYS_NICE nor RLIMIT_RTPRIO";
+            let found = "SCHED_FIFO is not allowed: this process has neither CAP_SYS_NICE nor RLIMIT_RTPRIO";
             Some(with_rights(host, CheckFinding::warning(found)))
         }
         (None, None) => {
@@ -153,13 +153,15 @@ fn tracing(host: &PreflightHost) -> Option<CheckFinding> {
     let types = "sys/kernel/btf";
     host.line("proc/self/status", "CapEff")?;
     if !may_trace(host) {
-        let found = "no tracing programs: neither CAP_BPF with CAP_PERFMON nor CAP_SYS_ADMIN";
+        let found = "tracing programs cannot run: this process has neither CAP_BPF with CAP_PERFMON nor CAP_SYS_ADMIN";
         return Some(with_rights(host, CheckFinding::note(found)));
     }
     if !host.names(types).iter().any(|name| name == "vmlinux") {
         return Some(
-            CheckFinding::note("no tracing programs: the kernel has no type information")
-                .remark("Only a kernel with CONFIG_DEBUG_INFO_BTF=y helps."),
+            CheckFinding::note(
+                "tracing programs cannot run, because the kernel has no type information",
+            )
+            .remark("Only a kernel with CONFIG_DEBUG_INFO_BTF=y helps."),
         );
     }
     Some(CheckFinding::ok("tracing programs are allowed, and the kernel describes its types (BTF)"))

@@ -73,11 +73,11 @@ fn a_thousandth_of_stolen_time_is_a_warning() {
     assert_eq!(severities("steal", file, &[&of(0), &of(9), &of(10)]), [Fine, Note, Warning]);
     assert_eq!(
         told("steal", &[(file, &of(9))]).1,
-        "less than 0.1 % of all time since the start was stolen"
+        "the hypervisor has stolen less than 0.1 % of the CPU time since boot"
     );
     assert_eq!(
         told("steal", &[(file, &of(350))]).1,
-        "3.5 % of all time since the start was stolen"
+        "the hypervisor has stolen 3.5 % of the CPU time since boot"
     );
     assert!(about("steal", &[(file, "cpu  1 2 3")]).is_none());
 }
@@ -152,7 +152,10 @@ fn the_tightest_quota_of_the_groups_is_told_with_its_file() {
         ("sys/fs/cgroup/a/cpu.max", "50000 100000"),
     ];
     let it = about("cpu-quota", &files).unwrap();
-    assert_eq!(it.found, "this process's group may use 0.50 CPUs and is stopped beyond that");
+    assert_eq!(
+        it.found,
+        "the control group of this process may use 0.50 CPUs, and the kernel stops the group beyond this quota"
+    );
     assert_eq!(it.command.unwrap(), "echo max | sudo tee /sys/fs/cgroup/a/cpu.max");
     let free = [("proc/self/cgroup", "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "max 100000")];
     assert_eq!(told("cpu-quota", &free).0, Fine);
@@ -183,7 +186,7 @@ fn real_time_threads_are_throttled_to_half_at_least_and_not_never() {
         with("499999", None),
         (
             Warning,
-            "real-time threads may use 50 % of each 1 s, less than a measurement's duty of 50 %"
+            "real-time threads may use 50 % of each 1 s, less than the 50 % that a measurement needs"
                 .to_owned(),
             usual.clone()
         )
@@ -376,7 +379,7 @@ fn tracing_takes_two_capabilities_or_the_old_one_and_types() {
     let untyped = [("proc/self/status", "CapEff:\tffffffffffffffff")];
     assert_eq!(
         told("tracing", &untyped).1,
-        "no tracing programs: the kernel has no type information"
+        "tracing programs cannot run, because the kernel has no type information"
     );
 }
 
@@ -398,13 +401,13 @@ fn devices_that_may_interrupt_are_counted_and_the_busiest_is_named() {
         with("0-1", "3"),
         (
             Note,
-            "2 device interrupts may reach CPUs 0-7, the busiest being nvme0 (101 times so far)"
+            "2 device interrupts may reach CPUs 0-7; the busiest is nvme0 (101 times so far)"
                 .to_owned()
         )
     );
     assert_eq!(
         with("0-1", "99").1,
-        "1 device interrupt may reach CPUs 0-7, the busiest being rtc0 (12 times so far)"
+        "1 device interrupt may reach CPUs 0-7; the busiest is rtc0 (12 times so far)"
     );
     assert_eq!(with("99", "99"), (Fine, "no device interrupts CPUs 0-7".to_owned()));
 }

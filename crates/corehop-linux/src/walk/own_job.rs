@@ -19,7 +19,7 @@ pub(crate) struct OwnJob(JobFunction);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OwnJobError {
     /// The text is not of the form `LIB.so:FUNCTION`.
-    #[error("`{0}` names no library and function: write LIB.so:FUNCTION")]
+    #[error("`{0}` does not name a library and a function: write LIB.so:FUNCTION")]
     Form(String),
     /// The library would run with privileges that the user does not have.
     #[error(
@@ -51,7 +51,9 @@ functions, and C++ functions need extern \"C\""
     },
     /// This program is linked statically.
     #[cfg_attr(not(target_feature = "crt-static"), expect(dead_code, reason = "it can load"))]
-    #[error("this program is statically linked and cannot load libraries; use the dynamic one")]
+    #[error(
+        "this corehop is statically linked and cannot load libraries: use a dynamically linked corehop"
+    )]
     Static,
 }
 

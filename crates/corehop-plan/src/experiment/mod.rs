@@ -91,7 +91,10 @@ pub enum ExperimentError {
     #[error(transparent)]
     Body(#[from] BodyError),
     /// The plan would need more samples than a plan can hold.
-    #[error("{jobs} jobs in one plan; the maximum is {}", Jobs::MOST_JOBS)]
+    #[error(
+        "the plan would have {jobs} jobs, but a plan has at most {}: measure fewer cells or samples",
+        Jobs::MOST_JOBS
+    )]
     TooLarge {
         /// The number of jobs that the experiment requested.
         jobs: u64,

@@ -191,10 +191,7 @@ mod tests {
             it.plan(&platform(), 1).unwrap_err().to_string()
         };
         for (change, part) in [
-            (
-                (|it| it.events = vec![Event::Flush]) as fn(&mut Interventions),
-                "flush cannot be caused",
-            ),
+            ((|it| it.events = vec![Event::Flush]) as fn(&mut Interventions), "cannot cause flush"),
             (|it| it.events = vec![Event::Preemption; 2], "each class once"),
             (|it| it.block = Nanos::from_millis(1), "a block of 1 ms"),
             (|it| it.lengths.push(Nanos::from_secs(1)), "a preemption of 1 s"),

@@ -271,7 +271,7 @@ pub(super) fn pairs(platform: &Platform, cpus: &CpuList, affinity: Affinity) -> 
 fn require(platform: &Platform, cpus: &CpuList, event: Event) -> Result<(), ExperimentError> {
     let Some(affinity) = affinity_of(event) else { return Ok(()) };
     if pairs(platform, cpus, affinity).is_empty() {
-        let why = format!("no two of the usable CPUs ({cpus}) are that far apart");
+        let why = format!("no two of the usable CPUs ({cpus}) have this distance");
         return Err(ExperimentError::NotMeasurable { event, platform: platform.name.clone(), why });
     }
     Ok(())

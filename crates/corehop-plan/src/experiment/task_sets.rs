@@ -240,7 +240,9 @@ impl TaskSets {
             let places = task.places();
             if let Some(place) = places.iter().find(|&&place| place >= cpus.len()) {
                 let (task, count) = (task.called(at), cpus.len());
-                return Err(format!("{task} has CPU {place} of {count}, but CPUs count from 0"));
+                return Err(format!(
+                    "{task} is placed on CPU {place}, but the set has {count} CPUs, counted from 0"
+                ));
             }
             let own = CpuList::new(places.iter().map(|&place| cpus[place]));
             if places.is_empty() && clusters.len() == 1 {
@@ -310,7 +312,7 @@ impl RandomSets {
         }
         let wrong = self.task_counts.iter().find(|&&it| it == 0 || it as usize > MOST_TASKS);
         match wrong {
-            Some(count) => Err(format!("{count} tasks: 1 to {MOST_TASKS} can run")),
+            Some(count) => Err(format!("a set of {count} tasks: expected 1 to {MOST_TASKS} tasks")),
             None => Ok(()),
         }
     }

@@ -33,7 +33,7 @@ pub struct Plan {
 pub enum PlanError {
     /// The text is not JSON of a plan's form.
     #[error(
-        "not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints a plan to start from"
+        "this is not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints a plan to start from"
     )]
     Form(String),
     /// The plan has another schema than this program reads.

@@ -47,7 +47,7 @@ impl Affinity {
             Self::Smt => format!("no {these} share a core"),
             Self::L2 => format!("no {these} of different cores share a level-2 cache"),
             Self::L3 => {
-                format!("no {these} have a level-3 cache as the innermost one that they share")
+                format!("no {these} have a level-3 cache as the innermost cache that they share")
             }
             Self::Memory => format!("every {these} share a cache"),
         }

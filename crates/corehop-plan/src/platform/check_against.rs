@@ -51,7 +51,7 @@ impl Platform {
             self.core.system_call = Some(Fact::measured(call, "gettid, the median of batches"));
         }
         if let Some((wake, from, to)) = observed.futex_wake {
-            let how = format!("half of a round trip of two threads that sleep, {from} and {to}");
+            let how = format!("half of a round trip between sleeping threads on {from} and {to}");
             self.core.futex_wake = Some(Fact::measured(wake, how));
         }
         if let Some(controller) = observed.controller.filter(|_| self.servers.is_empty()) {
@@ -95,7 +95,7 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
     let several = nodes.len() > 1;
     let nodes = if nodes.is_empty() { vec![platform.cpus.value.clone()] } else { nodes };
     let how = format!(
-        "the CPUs ask for eight lines at once each: {one_ns:.1} ns a line to one, {all_ns:.1} ns to {cpus} together"
+        "each CPU reads eight lines at once: a line takes {one_ns:.1} ns if one CPU reads, and {all_ns:.1} ns if {cpus} CPUs read together"
     );
     let all = vec![Traffic::MemoryRead, Traffic::WriteBack];
     Server {
@@ -211,7 +211,9 @@ fn judge(
         // The list is already outside: look for the cache right beyond the one inside it.
         let [here, there] = [at.warm, beyond(at)];
         let list = about(at.size);
-        let why = format!("a list of {list} takes {here:.1} ns an access; outside, {there:.1} ns");
+        let why = format!(
+            "an access to a list of {list} takes {here:.1} ns; an access outside of the cache takes {there:.1} ns"
+        );
         let check = Check::Contradicted { why };
         let near = points.iter().find(|point| point.size >= 1.9 * inner);
         let Some(near) = near.filter(|near| inside(near)) else {
@@ -236,7 +238,7 @@ fn judge(
         }
         None => {
             let most = points.last().map_or(0.0, |point| point.size);
-            let how = format!("lists up to {} fit, and no larger one was tried", about(most));
+            let how = format!("lists up to {} fit, and no larger list was tried", about(most));
             if most > EDGE[1] * size {
                 found(Some(most), Check::Contradicted { why: how })
             } else if most >= 0.75 * size {
@@ -304,7 +306,7 @@ fn sharing(platform: &Platform, place: usize, exchanges: &[Exchange]) -> Option<
     let Some(far) = far else { return one_instance(platform, place, &within) };
     let [near, far] = [near, far];
     let times = format!(
-        "a line passes in {} within an instance, in {} between two",
+        "a line passes in {} within an instance, and in {} between two instances",
         range(near),
         range(far)
     );
@@ -325,12 +327,14 @@ fn one_instance(platform: &Platform, place: usize, within: &[&Exchange]) -> Opti
     }
     if let Some((groups, near, far)) = clusters(platform, within, &cpus) {
         let why = format!(
-            "a line passes in at most {near:.0} ns within CPUs {groups}, in at least {far:.0} ns between them"
+            "a line passes in at most {near:.0} ns within CPUs {groups}, but in at least {far:.0} ns between these groups"
         );
         return Some(Check::Contradicted { why });
     }
     let times = range(extremes(within)?);
-    Some(Check::Observed { how: format!("a line passes between any two of its CPUs in {times}") })
+    Some(Check::Observed {
+        how: format!("a line passes between any two CPUs of an instance in {times}"),
+    })
 }
 
 /// Returns the groups into which the largest step in the exchanges divides the CPUs, with the slowest exchange within a

@@ -55,7 +55,7 @@ pub(super) fn check(platform: &Platform) -> ConsistencyResult {
 fn header(platform: &Platform) -> ConsistencyResult {
     require(platform.schema == SCHEMA, "schema", || {
         format!(
-            "{} is not a version known here ({SCHEMA}): a newer corehop wrote it",
+            "this corehop reads schema {SCHEMA}, not {}: a newer corehop wrote the file",
             platform.schema
         )
     })?;
@@ -156,7 +156,9 @@ fn nodes(platform: &Platform) -> ConsistencyResult {
 /// Checks the level of a cache or a TLB.
 pub(super) fn level(level: u32, fact: String) -> ConsistencyResult {
     require((1..=MOST_LEVELS).contains(&level), fact, || {
-        format!("levels are numbered from 1, the innermost, to {MOST_LEVELS}")
+        format!(
+            "{level} is not a level: the innermost level is 1, and the outermost possible level is {MOST_LEVELS}"
+        )
     })
 }
 

@@ -102,7 +102,7 @@ impl Platform {
         (!open.is_empty()).then(|| MissingFact {
             table: "[[latency]]",
             what: format!(
-                "no peer at distance {}: a line from a core at this distance costs as much as memory",
+                "there is no peer at distance {}, so a simulated line from a core at this distance costs as much as memory",
                 open.join(", ")
             ),
         })

@@ -26,7 +26,7 @@ pub enum Index {
 /// The error for a text that is not an index function.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not an index: write `modulo`, `fold 14` (1 to 31 bits) or `parity 0x1b5f,0x2eb5` (at most 8 masks of a line number)"
+    "`{0}` is not an index function: write `modulo`, `fold 14` (1 to 31 bits) or `parity 0x1b5f,0x2eb5` (at most 8 masks of a line number)"
 )]
 pub struct IndexError(String);
 

@@ -33,7 +33,7 @@ pub(super) fn check(platform: &Platform) -> ConsistencyResult {
         latency(platform, row, &|name| format!("latency[{place}].{name}"))?;
         let earlier = platform.latencies[..place].iter().position(|other| same_case(other, row));
         require(earlier.is_none(), format!("latency[{place}].time.value"), || {
-            format!("the same case has a time already, in latency[{}]", earlier.unwrap_or(0))
+            format!("latency[{}] already has a time for this case", earlier.unwrap_or(0))
         })?;
     }
     losses(platform)?;
@@ -82,12 +82,18 @@ fn mechanism(
     if let Some(inclusion) = &mechanism.inclusion {
         let plain = inclusion.value == Inclusion::NonInclusive;
         require(plain || cache.level > 1, fact("inclusion.value"), || {
-            format!("a level-1 cache has none inside that it could be {} of", inclusion.value)
+            format!(
+                "a level-1 cache cannot be {}, because there is no cache inside",
+                inclusion.value
+            )
         })?;
     }
     if let Some(parallelism) = &mechanism.parallelism {
         require(parallelism.value >= 1_000, fact("parallelism.value"), || {
-            format!("{} thousandths of a miss: a miss is under way, or none", parallelism.value)
+            format!(
+                "{} thousandths of a miss: at least one whole miss (1000) has to be possible",
+                parallelism.value
+            )
         })?;
     }
     if let (Some(index), Some(sets)) = (&mechanism.index, cache.set_count()) {
@@ -118,9 +124,9 @@ fn snoop_filter(cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResu
     let needed = inclusion != Some(Inclusion::Inclusive) && cache.level > 1;
     let (entries, ways) = (filter.entries.value, filter.ways.value);
     require(needed, fact("entries"), || {
-        format!("the {} cache knows the lines inside without a filter", cache.label())
+        format!("the {} cache needs no filter to know the lines of inner caches", cache.label())
     })?;
-    require(ways > 0, fact("ways"), || "a set has an entry".to_owned())?;
+    require(ways > 0, fact("ways"), || "a set has at least one entry".to_owned())?;
     require(entries > 0 && entries.is_multiple_of(ways), fact("entries"), || {
         format!("{entries} entries are not a whole number of sets of {ways}")
     })?;
@@ -146,7 +152,7 @@ fn slices(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> 
     })?;
     let columns = slices.columns.as_ref().map_or(1, |columns| columns.value);
     require((1..=count).contains(&columns), fact("columns"), || {
-        format!("{count} slices do not lie in {columns} columns")
+        format!("{count} slices do not fill {columns} columns")
     })?;
     let Some(index) = &slices.index else { return Ok(()) };
     finds(&index.value, u64::from(count), fact("index"), "slices")
@@ -180,7 +186,7 @@ fn translation(platform: &Platform) -> ConsistencyResult {
             other.level == tlb.level && same && pages.iter().any(|p| tlb.pages.value.contains(p))
         });
         require(!twin, fact("pages.value"), || {
-            format!("level {} has a TLB for these pages already", tlb.level)
+            format!("level {} already has a TLB for these pages", tlb.level)
         })?;
     }
     Ok(())
@@ -198,7 +204,9 @@ fn prefetchers(platform: &Platform) -> ConsistencyResult {
         let inclusion = cache.and_then(|cache| cache.mechanism.inclusion.as_ref());
         let exclusive = inclusion.is_some_and(|inclusion| inclusion.value.takes_victims());
         require(!exclusive, fact, || {
-            format!("the level-{level} cache is exclusive: it takes only what the inner ones evict")
+            format!(
+                "the level-{level} cache is exclusive, so it receives only lines that inner caches evict"
+            )
         })?;
     }
     Ok(())
@@ -248,7 +256,7 @@ fn servers(platform: &Platform) -> ConsistencyResult {
         if let Some(drift) = &server.drift {
             let stages = drift.stages.value;
             require((1..=MOST_STAGES).contains(&stages), fact("drift.stages.value"), || {
-                format!("{stages} stages: between 1 and {MOST_STAGES}")
+                format!("{stages} stages: expected 1 to {MOST_STAGES}")
             })?;
         }
         let twin = platform.servers[..place].iter().any(|other| other.name == server.name);

@@ -118,7 +118,7 @@ impl Machine for TraceMachine {
         if plan.program().is_some() {
             return self.replay(sink);
         }
-        let what = "a trace is the recording of a program, and runs no other plan";
+        let what = "a trace can only replay the recording of a program, so corehop cannot run this plan on a trace";
         Err(MachineError::Refused(what.to_owned()))
     }
 
@@ -203,7 +203,7 @@ impl TraceReading {
         let refused = |what: String| Err(MachineError::Refused(what));
         if self.switches == 0 {
             let first = self.not_understood.map_or_else(String::new, |(lines, first)| {
-                format!(" ({lines} lines are no events, the first is line {first})")
+                format!(" ({lines} lines are not events, the first is line {first})")
             });
             return refused(format!(
                 "the trace has no event sched_switch{first}: print a trace of the scheduler as text by `perf sched script`, `perf script`, \
@@ -236,22 +236,25 @@ impl TraceReading {
         all.push("affinity, exit status, memory and the cost of recording are not part of a trace; times are on the clock of the trace".to_owned());
         if let Some((lines, first)) = self.not_understood {
             all.push(format!(
-                "{lines} lines are no events, and are not used; the first is line {first}"
+                "corehop ignores {lines} lines that are not events; the first is line {first}"
             ));
         }
         if self.out_of_order > 0 {
-            all.push(format!("{} lines are earlier than the line before, and are not used: sort the trace by time", self.out_of_order));
+            all.push(format!("corehop ignores {} lines that are earlier than the line before: sort the trace by time", self.out_of_order));
         }
         if self.threads.unseen_leaves > 0 {
             all.push(format!(
-                "{} times, the thread that left a CPU was not the thread that had come last: events are missing, and the time of the earlier threads is not counted",
+                "{} times, the thread that left a CPU was not the last thread that had come to the CPU: events are missing, so the time of the last thread is not counted",
                 self.threads.unseen_leaves
             ));
         }
         if !self.others.is_empty() {
             let named: Vec<String> =
                 self.others.iter().map(|(name, count)| format!("{name} ({count})")).collect();
-            all.push(format!("events that say nothing about absences: {}", named.join(", ")));
+            all.push(format!(
+                "corehop ignores events that say nothing about absences: {}",
+                named.join(", ")
+            ));
         }
         let foreign = self.cpus.iter().filter(|cpu| !platform.cpus.value.contains(**cpu));
         let foreign = CpuList::new(foreign.copied());

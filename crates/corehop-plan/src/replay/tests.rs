@@ -97,8 +97,8 @@ fn what_a_trace_does_not_state_is_unknown_and_said() {
         "no event sched_waking",
         "no event sched_migrate_task",
         "no line states a process",
-        "2 lines are no events, and are not used; the first is line 2",
-        "1 lines are earlier than the line before",
+        "corehop ignores 2 lines that are not events; the first is line 2",
+        "corehop ignores 1 lines that are earlier than the line before",
         "irq_entry (1)",
         "CPUs 99 of the trace are unknown to xeon_l7455",
     ] {
@@ -135,7 +135,7 @@ fn a_started_process_belongs_to_the_recording() {
 fn a_text_without_switches_or_without_the_process_is_refused_with_the_remedy() {
     let error = replayed("hello\n", None).unwrap_err().to_string();
     assert!(
-        error.contains("no event sched_switch (1 lines are no events")
+        error.contains("no event sched_switch (1 lines are not events")
             && error.contains("perf sched script"),
         "{error}"
     );

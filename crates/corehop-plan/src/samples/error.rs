@@ -13,16 +13,16 @@ use crate::kinds::SchemaError;
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file is neither Parquet nor an Arrow stream, or lacks corehop's metadata.
-    #[error("not a corehop file ({0}): pass a file of `corehop measure`")]
+    #[error("this is not a corehop file ({0}): pass a file of `corehop measure`")]
     NotOurs(String),
     /// The file has counts of a schedulability study, not rows.
     #[error(
-        "this file contains the counts of a study: `corehop check study FILE` prints them, and --page draws them"
+        "this file contains the counts of a study: `corehop check study FILE` prints the counts, and --page draws the counts"
     )]
     Study,
     /// A later version of corehop wrote the file.
     #[error(
-        "this file has schema {found}, this program knows {SCHEMA_VERSION}: use a newer corehop"
+        "this file has schema {found}, but this corehop reads schema {SCHEMA_VERSION}: use a newer corehop"
     )]
     Later {
         /// The schema version that the file states.

@@ -175,7 +175,7 @@ impl MessageScan {
 fn what_of(piece: StreamItem, expected: u64) -> String {
     match (piece, expected) {
         (StreamItem::Message(MessageExtent { seal: Seal::Right(number), .. }), _) => {
-            format!("batch {number} stands where batch {expected} belongs")
+            format!("batch {number} is in the place of batch {expected}")
         }
         (StreamItem::End, _) => "bytes follow the end of the stream".to_owned(),
         (_, 0) => "the head differs from what was written".to_owned(),

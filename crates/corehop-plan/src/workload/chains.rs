@@ -68,13 +68,13 @@ impl Chains {
             if tasks[before].period != tasks[at].period {
                 let periods = (tasks[before].period, tasks[at].period);
                 return Some(format!(
-                    "task {before} activates task {at}, and their periods are {} and {}: expected one period",
+                    "task {before} activates task {at}, but the periods of these tasks are {} and {}: expected equal periods",
                     periods.0, periods.1
                 ));
             }
             if tasks[at].jitter > Time::ZERO {
                 return Some(format!(
-                    "task {at} has jitter_us, and is activated by task {before}: its jitter follows from the chain"
+                    "task {at} has jitter_us, but task {before} activates it, so the jitter follows from the chain: remove jitter_us"
                 ));
             }
             match self.activator(at) {

@@ -180,8 +180,7 @@ pub struct WorkingSet {
     /// The number of independent chains of accesses that are under way at once: 1, 4 or 8.
     #[serde(default = "one")]
     pub chains: u8,
-    /// The NUMA node from which the memory is taken, or `None` for the node of the CPU that touches the memory
-    /// first.
+    /// The NUMA node of the memory; `None` for the node of the CPU that touches the memory first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
     /// Whether every job gets fresh page frames, so that page colours vary.

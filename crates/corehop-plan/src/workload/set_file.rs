@@ -323,7 +323,7 @@ fn check_names(
             let known = known.join(", ");
             return Err(wrong(
                 place,
-                format!("there is no field `{name}`{near}: known are {known}"),
+                format!("there is no field `{name}`{near}: use one of {known}"),
             ));
         }
         if fields[..at].iter().any(|(other, _)| other == name) {

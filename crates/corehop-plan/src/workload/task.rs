@@ -570,7 +570,7 @@ fn within(tick: Tick, least: Time) -> String {
     match tick {
         Tick::Micro => format!("{least} to {most}"),
         Tick::Nano => format!(
-            "{} to {most}, as some time of the set is no whole number of microseconds",
+            "{} to {most}, because the set has a time that is not a whole number of microseconds",
             tick.us(least)
         ),
     }

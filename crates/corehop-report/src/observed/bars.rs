@@ -29,8 +29,9 @@ pub(super) fn throttled(waits: &Waits) -> Option<String> {
         .map(|(bar, held)| format!("{} {}", reason(bar), ns(Some(held))))
         .collect();
     let all = ns(Some(waits.throttled_ns()));
-    (!by.is_empty())
-        .then(|| format!("the kernel throttled threads for {all} of that time: {}", by.join(", ")))
+    (!by.is_empty()).then(|| {
+        format!("the kernel throttled threads for {all} of the waiting time: {}", by.join(", "))
+    })
 }
 
 /// Returns a sentence about the time for which threads were frozen or stopped, which does not count as
@@ -74,7 +75,10 @@ fn limit(it: &GroupLimit) -> String {
     let [runtime, period] = [it.runtime_us, it.period_us].map(|us| time(us as f64 * 1e3));
     let who = if it.realtime { "real-time threads" } else { "threads" };
     let throttled = it.throttled.zip(it.throttled_ns).map_or_else(String::new, |(times, ns)| {
-        format!("; throttled {times} times, {} summed up over CPUs", time(ns as f64))
+        format!(
+            "; the kernel throttled the group {times} times, for {} summed over all CPUs",
+            time(ns as f64)
+        )
     });
     format!(
         "{who} of a control group may use {runtime} of CPU time in each {period}{throttled}\n  (/{})",
@@ -93,7 +97,7 @@ mod tests {
         let waits = Waits { barred, waited_ns: Some(50_000_000), ..Waits::default() };
         assert_eq!(
             throttled(&waits).unwrap(),
-            "the kernel throttled threads for 48.0 ms of that time: SCHED_DEADLINE budget 45.0 ms, limit on real-time threads \
+            "the kernel throttled threads for 48.0 ms of the waiting time: SCHED_DEADLINE budget 45.0 ms, limit on real-time threads \
              3.00 ms"
         );
         assert_eq!(
@@ -122,7 +126,7 @@ mod tests {
         recording.facts.limits = Some(vec![quota]);
         let said = limits(&recording).remove(0);
         assert!(
-            said.contains("20.0 ms of CPU time in each 100 ms; throttled 5 times, 400 ms"),
+            said.contains("20.0 ms of CPU time in each 100 ms; the kernel throttled the group 5 times, for 400 ms"),
             "{said}"
         );
         assert!(said.ends_with("(/sys/fs/cgroup/a/cpu.max)"), "{said}");

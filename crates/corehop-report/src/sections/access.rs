@@ -46,7 +46,7 @@ pub(super) fn access(data: &Results) -> Option<PageSection> {
         figures: vec![figure],
         tables,
         ..PageSection::new(SectionPlace::Detail, "access", "Access time by working-set size").says(
-            "Each access waits for the previous one, one per line in random order. While a working set fits into a cache, an access has the latency of that cache: a plateau. Invalid lines come from memory; modified lines displace other lines that have to be written back first.",
+            "Each access waits for the previous access. The job accesses each line once, in random order. While a working set fits into a cache, an access has the latency of that cache: a plateau. Invalid lines come from memory; modified lines displace other lines that have to be written back first.",
         )
     })
 }

@@ -232,7 +232,7 @@ pub(super) fn balance(data: &Results) -> Option<PageSection> {
         figures,
         tables,
         ..PageSection::new(SectionPlace::Trust, "balance", "Closing balance").says(
-            "If every line of the working set comes from the next level that still has it, the delay is lines × (latency there − warm time of a line). The difference is the residual. Lines that were not evicted make the residual negative, and so does a latency measured with larger sets (memory is faster for a small set, whose translations and rows stay cached). Transfers between caches, write-backs and translation make the residual positive. Events with unknown latencies are omitted: those of a cache without a plateau in the access-time curve.",
+            "If every line of the working set comes from the next level that still has it, the delay is lines × (latency there − warm time of a line). The residual is the measured delay minus this product. Lines that were not evicted make the residual negative. A latency measured with larger sets also makes the residual negative, because memory is faster for a small set, whose translations and rows stay cached. Transfers between caches, write-backs and translation make the residual positive. Events with unknown latencies are omitted: those of a cache without a plateau in the access-time curve.",
         )
     })
 }

@@ -11,7 +11,7 @@ use corehop_stats::conditions::{Spreading, VarianceShare};
 pub(super) fn conditions(data: &Results) -> Option<PageSection> {
     data.jobs.spreads.first()?;
     let section = PageSection::new(SectionPlace::Result, "conditions", "Causes of the spread").says(
-        "Each step of the run renewed one thing and kept the rest. A share is a share of the variance between the steps' medians. The shares add up to 100 %. A share whose interval includes 0 is not significant. An estimate below 0 is noise. “Alone” is the standard deviation of a median if only this part varied. Covariates are not separate parts: they correlate with a part.",
+        "Each step of the run renewed one part of the conditions and kept the other parts. A share is the part's share of the variance between the medians of the steps. The shares add up to 100 %. A share whose interval includes 0 is not significant. An estimate below 0 is noise. “Alone” is the standard deviation of a median if only this part varied. Covariates are not separate parts: they correlate with a part.",
     );
     let section = notes(data).fold(section, PageSection::says);
     let tables = data.jobs.spreads.iter().filter(|it| it.why_none.is_none()).map(table);

@@ -38,7 +38,7 @@ pub(super) fn cost(data: &Results) -> Option<PageSection> {
         figures: vec![figure],
         tables: panels.iter().map(table).chain(refusals(&panels)).collect(),
         ..PageSection::new(SectionPlace::Result, "cost", "Cost by working-set size").says(
-            "The additional time of a resumed touch compared with a warm touch. A maximum grows with the number of samples, which is stated with it. A logarithmic axis cannot show values at or below zero; the tables have them.",
+            "The additional time of a resumed touch compared with a warm touch. A maximum grows with the number of samples, so the page states this number beside each maximum. A logarithmic axis cannot show values at or below zero; the tables have these values.",
         )
     })
 }

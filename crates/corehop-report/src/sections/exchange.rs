@@ -22,7 +22,7 @@ pub(super) fn exchange(data: &Results) -> Option<PageSection> {
     let drawings: String = measured.clone().filter_map(|it| exchange_svg::draw(it)).collect();
     if !drawings.is_empty() {
         section = section.says(
-            "Transfer time of one cache line from one CPU to another: half of a round trip of a line that both CPUs write in turn. The CPU of the row touched the line first, and measures. The diagonal is the control, in which one thread plays both sides: the cost of the protocol itself. A migrated job fetches its modified lines by these transfers, several at a time if its accesses allow.",
+            "Transfer time of one cache line from one CPU to another: half of a round trip of a line that both CPUs write in turn. The CPU of the row touches the line first, and measures the time. The diagonal is the control, in which one thread plays both sides: the cost of the protocol itself. A migrated job fetches its modified lines by these transfers, several at a time if its accesses allow.",
         );
         section.drawing = Some(drawings);
     }
@@ -30,7 +30,7 @@ pub(super) fn exchange(data: &Results) -> Option<PageSection> {
         known.iter().filter(|it| it.exchange.is_none()).map(|it| it.name.as_str()).collect();
     if !missing.is_empty() {
         section = section.says(format!(
-            "Not measured on {}: cache-line transfers between CPUs, latencies of each level, and the check of the stated facts. `corehop measure platform -o FILE.toml` measures them in some seconds; pass that file to `corehop report` with the files of samples.",
+            "Not measured on {}: cache-line transfers between CPUs, latencies of each level, and the check of the stated facts. `corehop measure platform -o FILE.toml` measures them in some seconds; pass FILE.toml to `corehop report` with the files of samples.",
             missing.join(" and ")
         ));
     }

@@ -16,7 +16,7 @@ pub(super) fn machines(data: &Results) -> Option<PageSection> {
     section.drawing = Some(known.iter().map(|it| platform_svg::draw(it)).collect());
     if let Some(hypervisor) = &first.hypervisor {
         section.text.push(format!(
-            "A guest of {}: the hypervisor declares its caches and CPUs.",
+            "This host is a guest of {}: the hypervisor declares the caches and CPUs of the guest.",
             hypervisor.value
         ));
     }

@@ -195,7 +195,10 @@ fn unseen_frames(file: &FileNote) -> Option<String> {
     let renewal = file.provenance.machine.get("renewal")?;
     let why = |name: &str| renewal.get(name)?.as_str();
     if let Some(why) = why("why_not_fresh") {
-        return Some(format!("{}: frames were renewed in place ({why}).", file.name));
+        return Some(format!(
+            "{}: corehop renewed the page frames of replicates in place ({why}).",
+            file.name
+        ));
     }
     let why = why("why_not_seen")?;
     let name = &file.name;

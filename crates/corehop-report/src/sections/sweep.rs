@@ -37,10 +37,10 @@ pub(super) fn sweep(data: &Results) -> Option<PageSection> {
     };
     let section = PageSection::new(SectionPlace::Result, "sweep", "Cost by preemption length")
         .says(
-            "A polluter, or the load, replaces the job for increasing times. The delay grows until every useful line is evicted. Its limit is cold minus warm.",
+            "A polluter, or the load, replaces the job for increasing times. The delay grows until every useful line is evicted. The limit of the delay is the cold time minus the warm time.",
         )
         .says(
-            "The delay has stopped growing at the first length beyond which no length costs more by over a tenth of the largest median. Vertical lines are the times to refill a cache at the measured rate: no shorter length can have evicted everything. Because caches keep some old lines, the growth may end later.",
+            "The delay has stopped growing at the first length beyond which no length costs more by over a tenth of the largest median. A vertical line shows the time to refill a cache at the measured rate: no shorter length can evict the whole cache. Because caches keep some old lines, the growth may end later.",
         );
     let tables = saturation(data).into_iter().chain(panels.iter().map(table)).collect();
     Some(PageSection { figures: vec![figure], tables, ..section })

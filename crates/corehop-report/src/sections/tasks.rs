@@ -89,7 +89,7 @@ pub(super) fn notes(data: &Results) -> Vec<String> {
     let mut notes = Vec::new();
     if report.samples_without_jobs > 0 {
         notes.push(format!(
-            "{} samples belong to jobs that are not among the files, so their runs are unknown: also pass the file `….jobs.parquet` of each.",
+            "{} samples belong to jobs that are not among the files, so their runs are unknown: also pass the file `….jobs.parquet` of each file of samples.",
             report.samples_without_jobs
         ));
     }

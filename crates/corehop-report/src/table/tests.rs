@@ -145,8 +145,8 @@ fn cells_can_be_picked_by_any_of_their_fields_and_a_slip_is_answered_with_what_t
     for (wanted, words) in [
         (&["thp"][..], "page=thp"),
         (&["pages=thp"], "they have cache_state, chains"),
-        (&["page=hugetlb"], "no cell has page=hugetlb; there is 4k, thp"),
-        (&["page=4k", "chains=4"], "no cell has chains=4; there is 1"),
+        (&["page=hugetlb"], "no cell has page=hugetlb; the cells have 4k, thp"),
+        (&["page=4k", "chains=4"], "no cell has chains=4; the cells have 1"),
     ] {
         let error = pick(wanted).unwrap_err();
         assert!(error.contains(words), "{error}");

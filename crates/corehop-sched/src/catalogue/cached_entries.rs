@@ -102,7 +102,7 @@ const SUBADDITIVE: &str = "The loss of a job to several preemptors is at most th
                            the loss to one preemptor of their sizes together.";
 
 /// The refusal of tests by pair when no delays by pair are given.
-pub const NO_PAIRS: &str = "it charges delays by pair of tasks: give --costs samples or a model with preemptors of several \
+pub const NO_PAIRS: &str = "the test charges delays by pair of tasks: give --costs samples or a model with preemptors of several \
                             sizes (`corehop measure synthetic --preemptor-wss 16KiB,256KiB,4MiB`), or --delay";
 
 /// The tests that charge measured delays by pair.

@@ -241,7 +241,7 @@ const CACHED: Test = Test {
 };
 
 /// The refusal of a test without reloads for a set that states its cache blocks.
-const IGNORES_RELOADS: &str = "it accepts, but the set states the cache blocks of its tasks (ucb, ecb), and this test does not charge reloads: use a test that does (`multiset-combined`), or charge a delay with --delay or --costs";
+const IGNORES_RELOADS: &str = "the test accepts, but the set states the cache blocks of its tasks (ucb, ecb), and this test does not charge reloads: use a test that does (`multiset-combined`), or charge a delay with --delay or --costs";
 
 /// The assumption of tests that model locks and suspension.
 const HELD_UP: &str = "Tasks are sporadic. Jobs wait for each other only at the stated locks, and suspend themselves at most for the stated times.";
@@ -318,13 +318,13 @@ impl Test {
         }
         if let (Verdict::Schedulable, Some(resource)) = (answer.verdict, torn(system, &answer)) {
             return TestAnswer::unknown(format!(
-                "it accepts, but tasks on several CPUs use `{resource}`, and locks across CPUs have no known bound"
+                "the test accepts, but tasks on several CPUs use `{resource}`, and locks across CPUs have no known bound"
             ));
         }
         let answer = chains::judged(system, self.is_soft(), answer);
         match misplaced(system, &answer) {
             Some(at) if answer.verdict.is_schedulable() => TestAnswer::unknown(format!(
-                "it accepts, but not with task {at} on the CPUs that the set states (`cpus`, `pieces`, `shares`)"
+                "the test accepts, but not with task {at} on the CPUs that the set states (`cpus`, `pieces`, `shares`)"
             )),
             _ => answer,
         }
@@ -397,7 +397,7 @@ impl Test {
             return Some(takes_no_supply());
         }
         if self.one_cpu && system.cpus != 1 {
-            return Some(format!("it applies to one CPU, and the set has {}", system.cpus));
+            return Some(format!("the test applies to one CPU, but the set has {}", system.cpus));
         }
         let beyond = match self.deadlines {
             Deadlines::Implicit => which(|task| task.deadline != task.period).map(|at| (at, "not")),
@@ -423,7 +423,7 @@ impl Test {
 /// The refusal of `--supply` by a test that assumes CPUs that are available all of the time.
 fn takes_no_supply() -> String {
     let takes: Vec<_> = all().filter(|test| test.supplied).map(|test| test.name).collect();
-    format!("it does not support --supply; tests that do are {}", takes.join(", "))
+    format!("the test does not support --supply; tests that support it are {}", takes.join(", "))
 }
 
 /// A resource that tasks on different CPUs would share if the tasks ran as this answer assigns them.
@@ -442,7 +442,7 @@ fn misplaced(system: System<'_>, answer: &TestAnswer) -> Option<usize> {
 
 /// The error for a name that no test has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown test `{name}`; nearest: {nearest}; `all` runs every test")]
+#[error("unknown test `{name}`; the nearest names are: {nearest}; `all` runs every test")]
 pub struct UnknownTest {
     /// The requested name, which no test has.
     pub name: String,
@@ -561,7 +561,7 @@ mod tests {
         let two = implicit(2, &[(1, 2)]);
         let answer = test("qpa").unwrap().run(System::of(&two));
         assert_eq!(answer.verdict, Verdict::Unknown);
-        assert_eq!(answer.why.unwrap(), "it applies to one CPU, and the set has 2");
+        assert_eq!(answer.why.unwrap(), "the test applies to one CPU, but the set has 2");
         let long = set(2, &[(1, 2, 2), (1, 2, 3)]);
         let answer = test("rta").unwrap().run(System::of(&long));
         assert_eq!(answer.why.unwrap(), "the deadline of task 1 is beyond its period");

@@ -51,7 +51,7 @@ pub enum NoRegions {
     )]
     Equals(usize, usize),
     /// The analysis needs more steps than are allowed.
-    #[error("too many instants to check (the periods differ too much)")]
+    #[error("the test would have to check too many instants, because the periods differ too much")]
     OutOfSteps,
 }
 

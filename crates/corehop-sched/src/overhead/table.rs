@@ -23,7 +23,7 @@ pub enum OverheadError {
     #[error("the table of overheads has no column {0}")]
     Column(&'static str),
     /// A column has an unknown name.
-    #[error("the table of overheads has a column `{0}`: known are TASK-COUNT, {known}", known = known())]
+    #[error("the table of overheads has an unknown column `{0}`: use one of TASK-COUNT, {known}", known = known())]
     Unknown(String),
     /// A column name occurs twice.
     #[error("the table of overheads has the column `{0}` twice: expected each once")]
@@ -40,7 +40,7 @@ pub enum OverheadError {
     },
     /// A field is not a number.
     #[error(
-        "the table of overheads, line {line}: {column} is `{text}`: expected a number from 0 on"
+        "the table of overheads, line {line}: {column} is `{text}`: expected a number of 0 or more"
     )]
     Field {
         /// The number of the line, counted from 1.
@@ -52,12 +52,12 @@ pub enum OverheadError {
     },
     /// The table has only columns for locks and system calls, but no column that a test charges.
     #[error(
-        "no scheduling overheads in this table: expected some of the columns {charged}",
+        "this table has no scheduling overheads: expected some of the columns {charged}",
         charged = CHARGED.join(", ")
     )]
     NotScheduling,
     /// The set has more tasks than the table covers.
-    #[error("the table has overheads for up to {most} tasks, and the set has {count}")]
+    #[error("the table has overheads for up to {most} tasks, but the set has {count} tasks")]
     Beyond {
         /// The largest number of tasks in the table.
         most: f64,
@@ -254,7 +254,7 @@ mod tests {
         let locks = OverheadTable::parse("TASK-COUNT,LOCK,SYSCALL-IN\n2,0.1,3.7\n").unwrap();
         let error = locks.of(2, Nanos::new(1_000_000)).unwrap_err();
         assert_eq!(error, OverheadError::NotScheduling);
-        assert!(error.to_string().starts_with("no scheduling overheads in this table"), "{error}");
+        assert!(error.to_string().starts_with("this table has no scheduling overheads"), "{error}");
         // Tables of locks are still converted.
         assert_eq!(locks.schedcat(), "TASK-COUNT,LOCK,SYSCALL-IN\n2,0.1,3.7\n");
         let some = OverheadTable::parse(TABLE).unwrap();

@@ -45,7 +45,7 @@ pub fn bins(system: System<'_>) -> Result<Vec<Vec<usize>>, String> {
         let cpu = match system.placement.map(|places| &places[at]) {
             Some(TaskPlacement::Cpus(cpus)) if cpus.len() == 1 => cpus[0],
             None if system.cpus == 1 => 0,
-            _ => return Err(format!("the set does not give task {at} one CPU (`cpus`)")),
+            _ => return Err(format!("the set does not assign one CPU to task {at} (`cpus`)")),
         };
         bins[cpu].push(at);
     }
@@ -68,7 +68,7 @@ fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<S
         TaskPlacement::Pieces(pieces) if pieces.iter().map(|it| it.deadline).sum::<Time>() > task.period => {
             let due: Time = pieces.iter().map(|it| it.deadline).sum();
             Err(format!(
-                "task {at}: its pieces are due within {due}, after its period of {}: its next job would begin before",
+                "task {at}: the deadlines of its pieces add up to {due}, more than its period of {}, so its next job would begin before the last piece is due",
                 task.period
             ))
         }
@@ -80,7 +80,7 @@ fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<S
                 let stated = piece.budget > piece.wcet;
                 if stated && needs > piece.budget {
                     return Err(format!(
-                        "task {at}, piece {nth}: its budget is {}, and with its move it needs {needs}",
+                        "task {at}, piece {nth}: the budget is {}, but the piece needs {needs} with its migration",
                         piece.budget
                     ));
                 }

@@ -35,13 +35,13 @@ pub(super) struct ReadingCounts {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StudyCountsError {
     /// The counts are from different studies, seeds or numbers of sets.
-    #[error("shards of different studies: {0}")]
+    #[error("the shards belong to different studies: {0}")]
     Different(String),
     /// Two shards have sets in common.
     #[error("the shards {0} and {1} have sets in common: pass each shard once")]
     Overlap(Shard, Shard),
     /// There are no counts to add.
-    #[error("no shards to merge")]
+    #[error("there are no shards to merge: name at least one shard")]
     Nothing,
 }
 
@@ -82,9 +82,12 @@ impl StudyCounts {
         let (a, b) = (&self.study, &other.study);
         if a != b {
             let what = if (a.seed, a.sets) == (b.seed, b.sets) {
-                format!("{} and {} are not described alike", a.id, b.id)
+                format!("the descriptions of {} and {} differ", a.id, b.id)
             } else {
-                format!("{} sets of seed {} and {} sets of seed {}", a.sets, a.seed, b.sets, b.seed)
+                format!(
+                    "one study has {} sets of seed {}, the other has {} sets of seed {}",
+                    a.sets, a.seed, b.sets, b.seed
+                )
             };
             return Err(StudyCountsError::Different(what));
         }

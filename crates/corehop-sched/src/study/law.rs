@@ -120,7 +120,7 @@ fn utilisation(law: NamedOr<ULaw>) -> Result<Utilisation, String> {
         NamedOr::Named(name) => {
             return Utilisation::named(&name).ok_or_else(|| {
                 let known: Vec<&str> = Utilisation::NAMED.iter().map(|&(name, _)| name).collect();
-                format!("there is no utilisation `{name}`: known are {}", known.join(", "))
+                format!("there is no utilisation `{name}`: use one of {}", known.join(", "))
             });
         }
     };
@@ -140,7 +140,7 @@ fn period(law: NamedOr<PLaw>) -> Result<Period, String> {
         NamedOr::Named(name) => {
             return Period::named(&name).ok_or_else(|| {
                 let known: Vec<&str> = Period::NAMED.iter().map(|&(name, _)| name).collect();
-                format!("there is no period_us `{name}`: known are {}", known.join(", "))
+                format!("there is no period_us `{name}`: use one of {}", known.join(", "))
             });
         }
     };

@@ -43,7 +43,7 @@ pub enum StudyRunError {
     #[error("interrupted")]
     Interrupted,
     /// The threads could not be started.
-    #[error("threads: {0}")]
+    #[error("corehop cannot start the threads of the study: {0}")]
     Threads(String),
 }
 

@@ -22,7 +22,7 @@ use corehop_plan::workload::task::{LONGEST, MOST_CPUS, Time};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StudyError {
     /// The text is not TOML, or a field is missing, unknown or of the wrong type.
-    #[error("the study: {0}")]
+    #[error("the study is invalid: {0}")]
     Form(String),
     /// A value in the description makes no sense.
     #[error("the study{reading}: {what}")]
@@ -305,7 +305,10 @@ fn compared(reading: &StudyReading, crossover: &Crossover) -> Result<(), String>
     let last = reading.delays.last().copied().unwrap_or(Time::ZERO);
     let steps = last.ticks().checked_div(crossover.step_us.ticks()).unwrap_or(u64::MAX);
     if steps > MOST_PLACES as u64 {
-        return Err(format!("step_us is {}: expected some steps to {last}", crossover.step_us));
+        return Err(format!(
+            "step_us is {}: expected a larger step, because the delays go up to {last}",
+            crossover.step_us
+        ));
     }
     Ok(())
 }
@@ -328,14 +331,18 @@ fn scheduler(
     };
     let clusters = match (size, text.packing) {
         (None, None) => None,
-        (None, Some(_)) => return Err("packing goes with cluster".to_owned()),
+        (None, Some(_)) => {
+            return Err("packing is given without cluster: add cluster, or omit packing".to_owned());
+        }
         (Some(size), _) if size == 0 || !cpus.is_multiple_of(size) => {
-            return Err(format!("cluster is {size}: {cpus} CPUs make no such clusters"));
+            return Err(format!(
+                "cluster is {size}: expected a size that divides the {cpus} CPUs into whole clusters"
+            ));
         }
         (Some(size), packing) => {
             let packing = packing.as_deref().unwrap_or("wfd");
             let (fit, decreasing) = Fit::by_letters(packing).ok_or_else(|| {
-                format!("packing is {packing}: expected nf, ff, bf, wf or awf, or one with d: wfd")
+                format!("packing is {packing}: expected nf, ff, bf, wf or awf, or one of these followed by d, for example wfd")
             })?;
             Some(Clusters { cpus: size, fit, decreasing })
         }

@@ -56,10 +56,10 @@ impl SupplyClaim {
         let several = if parts > 1 { format!(", nor {parts} in a row,") } else { String::new() };
         let share = percent(self.beyond.min(1.0));
         let share = if self.bounds() {
-            format!("at most {share} lose more, at 95 % confidence")
+            format!("at most {share} of the windows lose more, at 95 % confidence")
         } else {
             format!(
-                "up to {share} may lose more, at 95 % confidence: a longer `corehop measure supply` tells"
+                "up to {share} of the windows may lose more, at 95 % confidence: a longer `corehop measure supply` lowers this share"
             )
         };
         format!(

@@ -34,7 +34,7 @@ enum Resources {
 /// The error for a text that states no supply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0}; expected {{\"cpus\": \"0-1\", \"period_us\": 10000, \"budget_us\": 8000}}, or a list of such"
+    "{0}; expected {{\"cpus\": \"0-1\", \"period_us\": 10000, \"budget_us\": 8000}}, or a list of such objects"
 )]
 pub struct ResourceError(String);
 

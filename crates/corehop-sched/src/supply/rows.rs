@@ -28,7 +28,7 @@ pub enum NoSupplyInFile {
     File(#[from] FileError),
     /// The rows belong to another experiment.
     #[error(
-        "contains {0}, not the gaps of CPUs: `corehop measure supply -o FILE.parquet` records those"
+        "contains {0}, not the gaps of CPUs: `corehop measure supply -o FILE.parquet` records gaps"
     )]
     Other(String),
     /// The rows contain no supply.
@@ -141,7 +141,7 @@ impl ObservedSupply {
             }
             None => Supplies::watched(&self.windows),
             Some(window) => Err(NoSupply(format!(
-                "window {window} lacks its first row: pass the complete file of a run, in its order"
+                "window {window} lacks its first row: pass the complete file of a run, with the rows in their original order"
             ))),
         }
     }

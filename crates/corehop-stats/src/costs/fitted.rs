@@ -120,7 +120,7 @@ fn sound(event: Event, cost: cpmd::CostEstimate) -> Result<Cost, NoCost> {
     let interval = format!("[{}, {}] us", end(low_us), end(high_us));
     let more =
         "measure more replicates, use another --statistic, or charge nothing with --delay 0us";
-    Err(NoCost(format!("{event}: the interval of its cost is {interval}, and {why}: {more}")))
+    Err(NoCost(format!("the interval of the cost of {event} is {interval}, but {why}: {more}")))
 }
 
 #[cfg(test)]

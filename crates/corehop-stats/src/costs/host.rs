@@ -46,15 +46,15 @@ pub struct HostCosts {
 #[derive(Debug, thiserror::Error)]
 pub enum NotHostCosts {
     /// The text is not JSON of this form, or is cut off.
-    #[error("not costs that `corehop advise fit --default` stored: {0}")]
+    #[error("these are not costs that `corehop advise fit --default` stored: {0}")]
     Form(#[from] serde_json::Error),
     /// The text has an unknown version of the format.
     #[error(
-        "these costs have the form `{0}`, and this corehop reads `{HOST_COSTS_SCHEMA}`: fit the costs again"
+        "these costs have the form `{0}`, but this corehop reads `{HOST_COSTS_SCHEMA}`: fit the costs again"
     )]
     Schema(String),
     /// The description of the measured machine is damaged.
-    #[error("the description of the measured machine: {0}")]
+    #[error("the description of the measured machine is invalid: {0}")]
     Platform(#[from] PlatformError),
     /// The model in the file is damaged.
     #[error(transparent)]

@@ -53,10 +53,10 @@ impl std::fmt::Debug for Selected<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// The source has several loads, and the selection names none.
-    #[error("--load: the costs have several loads: {0}")]
+    #[error("the costs have several loads: choose one of {0} with --load")]
     Loads(String),
     /// The source has no costs for the selection.
-    #[error("no costs of {sought}: there are {known}")]
+    #[error("there are no costs of {sought}, only of {known}")]
     Unknown {
         /// The load and the statistic of the selection.
         sought: String,

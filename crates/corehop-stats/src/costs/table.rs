@@ -27,7 +27,7 @@ pub enum CostError {
     )]
     Column(&'static str),
     /// The table has an unknown or a repeated column.
-    #[error("the table of costs has a column `{column}`{what}: known are {}", KNOWN.join(", "))]
+    #[error("the table of costs has a column `{column}`{what}: use one of {}", KNOWN.join(", "))]
     Unknown {
         /// The name of the column that corehop does not know.
         column: String,
@@ -36,7 +36,7 @@ pub enum CostError {
     },
     /// SchedCAT's table has an unknown or a repeated column.
     #[error(
-        "SchedCAT's table of delays has a column `{column}`{what}: known are WSS, L1, L2, L3, MEM"
+        "SchedCAT's table of delays has a column `{column}`{what}: use one of WSS, L1, L2, L3, MEM"
     )]
     SchedCat {
         /// The name of the column with the problem.
@@ -103,7 +103,7 @@ impl CostTable {
             if fields.len() != head.len() {
                 let (has, columns) = (fields.len(), head.len());
                 return Err(wrong(format!(
-                    "{has} fields, and the first line names {columns} columns"
+                    "this line has {has} fields, but the first line names {columns} columns"
                 )));
             }
             if field(cost).is_empty() || field(statistic) == "std" {

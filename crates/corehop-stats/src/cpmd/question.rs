@@ -72,7 +72,7 @@ pub struct Prediction {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
     /// The model has no series with a requested value.
-    #[error("nothing was measured with {field}={value}; there is {known}")]
+    #[error("nothing was measured with {field}={value}; the measured values are {known}")]
     Unknown {
         /// The field of the requested value.
         field: String,
@@ -116,7 +116,7 @@ pub enum NoAnswer {
     )]
     OnePreemptor,
     /// A size has too few samples for the statistic.
-    #[error("no size has enough samples for {statistic}: there are at most {most}")]
+    #[error("no size has enough samples for {statistic}: no size has more than {most} samples")]
     TooFew {
         /// The statistic that the question requested.
         statistic: Statistic,

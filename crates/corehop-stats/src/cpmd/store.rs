@@ -11,11 +11,13 @@ pub const MODEL_SCHEMA: &str = "corehop-model-1";
 #[derive(Debug, thiserror::Error)]
 pub enum NotAModel {
     /// The text is not JSON of this form, or is cut off.
-    #[error("not a model of this form that `corehop advise fit` wrote: {0}; fit the samples again")]
+    #[error(
+        "this is not a model that `corehop advise fit` wrote in the current form: {0}; fit the samples again"
+    )]
     Form(#[from] serde_json::Error),
     /// The text has an unknown version of the format.
     #[error(
-        "the model has the form `{found}`, and this corehop reads `{MODEL_SCHEMA}`: fit the samples again, or use the corehop that wrote the model"
+        "the model has the form `{found}`, but this corehop reads `{MODEL_SCHEMA}`: fit the samples again, or use the corehop that wrote the model"
     )]
     Schema {
         /// The version that the file states.

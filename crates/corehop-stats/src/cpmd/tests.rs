@@ -229,12 +229,12 @@ fn a_question_that_several_series_answer_names_in_what_they_differ() {
     assert!(model.predict(&DelayQuery { only: only("0.25"), ..asked(64) }).is_ok());
     let none =
         model.predict(&DelayQuery { only: only("0.3"), ..asked(64) }).unwrap_err().to_string();
-    assert!(none.contains("there is 0.25, 0.75"), "{none}");
+    assert!(none.contains("the measured values are 0.25, 0.75"), "{none}");
     let field = vec![("colour".to_owned(), "red".to_owned())];
     let none = model.predict(&DelayQuery { only: field, ..asked(64) }).unwrap_err().to_string();
     assert!(none.contains("no `colour`") && none.contains("write_ratio"), "{none}");
     let load = model.predict(&DelayQuery { load: "heavy".to_owned(), ..asked(64) }).unwrap_err();
-    assert!(load.to_string().contains("there is idle"));
+    assert!(load.to_string().contains("the measured values are idle"));
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl PredictedRatio {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGain {
     /// The program of the question was not measured.
-    #[error("`{program}` with sharing `{sharing}` was not measured; there is {known}")]
+    #[error("`{program}` with sharing `{sharing}` was not measured; measured were {known}")]
     Unknown {
         /// The program that the question is about.
         program: String,
@@ -104,7 +104,7 @@ pub enum NoGain {
         known: String,
     },
     /// The program was measured with several parameters.
-    #[error("`{program}` was measured with {parameters}: fit one parameter setting alone")]
+    #[error("`{program}` was measured with {parameters}: fit only one of these parameter settings")]
     Several {
         /// The program that the question is about.
         program: String,

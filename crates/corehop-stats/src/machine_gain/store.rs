@@ -17,7 +17,7 @@ pub const GAIN_SCHEMA: &str = "corehop-gain-1";
 pub enum NotAGain {
     /// The text is not JSON of this form, or is cut off.
     #[error(
-        "not a model of the gain of sharing that `corehop advise fit` wrote (it fits one to files of `corehop measure shared-data`): {0}"
+        "this is not a model of the gain of sharing that `corehop advise fit` wrote (it fits one to files of `corehop measure shared-data`): {0}"
     )]
     Form(#[from] serde_json::Error),
     /// The text has another version of the format, or is a model of another kind.
@@ -26,7 +26,7 @@ pub enum NotAGain {
     )]
     Schema(String),
     /// The description of the machine in the model is damaged.
-    #[error("the description of the machine in the model: {0}")]
+    #[error("the description of the machine in the model is invalid: {0}")]
     Platform(#[from] PlatformError),
     /// The form that makes the predictions is missing from the fitted forms.
     #[error(

@@ -57,7 +57,9 @@ pub enum TailError {
     #[error(transparent)]
     BadInput(#[from] BadInput),
     /// Even the lowest threshold leaves fewer than 50 exceedances.
-    #[error("{n} samples leave too few above any threshold: a tail needs at least {needed}")]
+    #[error(
+        "{n} samples leave too few samples above any threshold: a tail needs at least {needed}"
+    )]
     TooFew {
         /// The number of samples that the cell has.
         n: usize,
@@ -85,7 +87,9 @@ pub enum TailError {
         shape: f64,
     },
     /// The values accumulate at an upper end.
-    #[error("the fitted shape is {shape:.2}: the values end sharply, and the maximum says more")]
+    #[error(
+        "the fitted shape is {shape:.2}: the values end sharply, so the maximum is more useful than a tail"
+    )]
     SharpEnd {
         /// The shape of the fitted distribution.
         shape: f64,
@@ -114,19 +118,19 @@ pub enum TailError {
         higher: f64,
     },
     /// The exceedances are spread unevenly over the run.
-    #[error("exceedances lie unevenly over the run (p = {p_value:.4}): not stationary")]
+    #[error("exceedances are unevenly distributed over the run (p = {p_value:.4}): not stationary")]
     Drifting {
         /// The p-value of the test for evenness.
         p_value: f64,
     },
     /// The exceedances come in clusters, or periodically.
-    #[error("exceedances come in clusters or on a beat (p = {p_value:.4}): not independent")]
+    #[error("exceedances come in clusters or periodically (p = {p_value:.4}): not independent")]
     Clustered {
         /// The p-value of the runs test.
         p_value: f64,
     },
     /// The size of an excess depends on the previous excess.
-    #[error("successive excesses are related (p = {p_value:.4}): not independent")]
+    #[error("successive excesses are correlated (p = {p_value:.4}): not independent")]
     Related {
         /// The p-value of the rank correlation at lag 1.
         p_value: f64,
@@ -176,7 +180,9 @@ pub enum OutOfReach {
     #[error(transparent)]
     BadInput(#[from] BadInput),
     /// The quantile is below the threshold, where the samples themselves are better evidence.
-    #[error("the tail begins at quantile {from}; take the order statistic for {p}")]
+    #[error(
+        "the tail begins at quantile {from}, above quantile {p}: use the order statistic for {p}"
+    )]
     BelowThreshold {
         /// The quantile that was requested.
         p: f64,
@@ -184,7 +190,9 @@ pub enum OutOfReach {
         from: f64,
     },
     /// The quantile is too far beyond the data.
-    #[error("quantile {p} lies beyond {limit}, the furthest that {n} samples are extrapolated to")]
+    #[error(
+        "quantile {p} is beyond {limit}, the highest quantile to which corehop extrapolates {n} samples"
+    )]
     BeyondLimit {
         /// The quantile that was requested.
         p: f64,
@@ -194,7 +202,7 @@ pub enum OutOfReach {
         n: usize,
     },
     /// The likelihood does not drop on one side of its peak, so the quantile has no bound on that side.
-    #[error("the likelihood sets no limit to quantile {p}: the samples are too few for it")]
+    #[error("the likelihood does not bound quantile {p}, because there are too few samples")]
     Unbounded {
         /// The quantile that was requested.
         p: f64,

@@ -53,7 +53,7 @@ pub fn bastoni_1(
         comparisons.push(spread(large, sure, |low, high| (low >= 1.0, high < 1.0))?);
     }
     let missing = format!(
-        "loaded cells of one event with a working set up to {} KiB and another from {} KiB on",
+        "cells of one event under load, with a working set of at most {} KiB and another of at least {} KiB",
         l2 / 4096,
         l2 / 1024
     );

@@ -135,20 +135,26 @@ fn found_or_not(comparisons: Vec<Comparison>, exclusive: Option<bool>) -> ClaimV
     let (outcome, evidence) = match comparisons.iter().find(|c| c.says == Says::Fits) {
         Some(example) => (
             TestOutcome::Holds,
-            format!("{gains} of {all} migrations gain; for example {}", example.sentence()),
+            format!(
+                "{gains} of {all} migrations reduce the delay; for example {}",
+                example.sentence()
+            ),
         ),
         None if none == all && exclusive == Some(true) => {
-            (TestOutcome::DoesNot, format!("none of {all} migrations gains"))
+            (TestOutcome::DoesNot, format!("none of {all} migrations reduces the delay"))
         }
         None if none == all => (
             TestOutcome::CannotTell,
             format!(
-                "none of {all} migrations gains, but whether the caches are exclusive is not known"
+                "none of {all} migrations reduces the delay, but whether the caches are exclusive is unknown"
             ),
         ),
         None => (
             TestOutcome::CannotTell,
-            format!("no gain is shown, and {} of {all} migrations are open", all - none),
+            format!(
+                "no migration is shown to reduce the delay, and {} of {all} migrations are undecided",
+                all - none
+            ),
         ),
     };
     SECOND.verdict(outcome, evidence, comparisons)

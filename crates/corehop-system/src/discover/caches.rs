@@ -41,7 +41,8 @@ pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, Dis
             let folder = format!("{all}/index{index}");
             let Some(shape) = shape(root, &folder)? else { continue };
             if let Some(kept) = own.iter().find(|it| it.excludes(&shape)) {
-                let why = format!("{cpu} states two level-{} caches of its data", shape.level);
+                let why =
+                    format!("the kernel lists two level-{} data caches of {cpu}", shape.level);
                 shapes.entry(*kept).and_modify(|it| it.doubt = Some(why));
                 continue;
             }
@@ -159,11 +160,11 @@ fn misfit(cache: &Cache, size: Bytes) -> Option<String> {
     let set = u128::from(ways) * u128::from(line);
     let Some(sets) = &cache.sets else {
         let whole = u128::from(size.get()).is_multiple_of(set);
-        return (!whole).then(|| format!("{size} is no whole number of sets of {set} bytes"));
+        return (!whole).then(|| format!("{size} is not a whole number of sets of {set} bytes"));
     };
     let product = set * u128::from(sets.value);
     let fits = product == u128::from(size.get());
-    (!fits).then(|| format!("ways, line and sets make {product} bytes, and the size is {size}"))
+    (!fits).then(|| format!("ways, line and sets make {product} bytes, but the size is {size}"))
 }
 
 /// Marks cache instances that span two packages. Each package has its own caches, but hypervisors that create a
@@ -173,7 +174,7 @@ pub(super) fn mark_spanning(caches: &mut [Cache], packages: &CpuGroups) {
         let spans = cache.instances.value.straddling(packages);
         let Some(group) = spans.filter(|_| !cache.instances.is_contradicted()) else { continue };
         let of = packages.iter().filter(|it| !it.intersection(group).is_empty()).count();
-        let why = format!("CPUs {group} are in {of} packages, and a package has caches of its own");
+        let why = format!("CPUs {group} are in {of} packages, but packages never share a cache");
         cache.instances.check = Check::Contradicted { why };
     }
 }

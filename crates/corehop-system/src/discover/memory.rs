@@ -37,7 +37,10 @@ fn mark_overlaps(nodes: &mut [Node]) {
             if !both.is_empty() {
                 let left = node.cpus.value.iter().filter(|&cpu| !both.contains(cpu));
                 node.cpus.value = CpuList::new(left);
-                let why = format!("CPUs {both} are in node {} too, and were left there", other.id);
+                let why = format!(
+                    "CPUs {both} are also in node {}, and corehop keeps them only there",
+                    other.id
+                );
                 node.cpus.check = Check::Contradicted { why };
             }
         }

@@ -40,7 +40,7 @@ pub enum DiscoverError {
         root: PathBuf,
     },
     /// A file contains something other than what the kernel writes.
-    #[error("{} contains `{text}`, which is not valid there", shown::path(.path))]
+    #[error("{} contains `{text}`, which is not valid in this file", shown::path(.path))]
     Unreadable {
         /// The path of the file.
         path: PathBuf,

@@ -103,10 +103,10 @@ impl GroupStatements {
                     Some(of) => format!("CPUs {of}"),
                     None => "none".to_owned(),
                 };
-                return Some(format!("{by} states the group {group}, and {other} {says}"));
+                return Some(format!("{by} states the group {group}, but {other} states {says}"));
             }
             if !group.contains(by) {
-                return Some(format!("{by} states the group {group}, without itself"));
+                return Some(format!("{by} states the group {group}, which does not contain {by}"));
             }
         }
         None

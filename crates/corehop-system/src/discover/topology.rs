@@ -34,7 +34,7 @@ pub(super) fn cpus(root: &SysRoot) -> Result<(Fact<CpuList>, Fact<CpuList>), Dis
     if !absent.is_empty() {
         // What runs is there.
         present.value = CpuList::new(present.value.iter().chain(absent.iter()));
-        let why = format!("CPUs {absent} are online and not among the CPUs that are present");
+        let why = format!("CPUs {absent} are online, but not among the present CPUs");
         present.check = Check::Contradicted { why };
     }
     Ok((present, Fact::cited(online, format!("/{CPUS}/online"))))

@@ -69,7 +69,7 @@ pub enum SupervisorError {
     #[error("this program does not call corehop_linux::main_if_asked first in main")]
     NotPrepared,
     /// Process IDs cannot be verified.
-    #[error("/proc cannot be read: {source}; mount it: mount -t proc proc /proc")]
+    #[error("/proc cannot be read: {source}; mount /proc with `mount -t proc proc /proc`")]
     Proc {
         /// The error of reading `/proc`.
         source: io::Error,

@@ -313,7 +313,9 @@ const LARGEST: u64 = 16 << 20;
 fn whole(file: &File) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     if length > LARGEST {
-        return Err(invalid(format!("is no journal of corehop ({length} bytes)")));
+        return Err(invalid(format!(
+            "is not a journal of corehop, because {length} bytes are too many"
+        )));
     }
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, 0)?;
@@ -330,7 +332,7 @@ fn read_header(bytes: &[u8]) -> io::Result<JournalHeader> {
         .map_err(|_| invalid("is no journal of corehop: its first line is not JSON".into()))?;
     match value["corehop_journal"].as_u64() {
         Some(version) if version > u64::from(VERSION) => Err(invalid(format!(
-            "has format {version}, this program knows {VERSION}: restore it with corehop {}",
+            "has format {version}, but this corehop reads format {VERSION}: restore the journal with corehop {}",
             value["program_version"].as_str().unwrap_or("of a later version")
         ))),
         Some(_) => serde_json::from_value(value).map_err(|error| invalid(error.to_string())),
@@ -394,7 +396,10 @@ pub(super) fn check_private(directory: &Path) -> io::Result<()> {
     } else if of.uid() != own_uid() {
         format!("belongs to user {}, not to you (user {})", of.uid(), own_uid())
     } else if of.mode() & 0o022 != 0 {
-        format!("can be written by others (mode {:04o}): chmod 0700 it", of.mode() & 0o7777)
+        format!(
+            "can be written by other users (mode {:04o}): set its mode to 0700 with chmod",
+            of.mode() & 0o7777
+        )
     } else {
         return Ok(());
     };

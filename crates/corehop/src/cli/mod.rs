@@ -100,7 +100,7 @@ fn unknown(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let names: Vec<&str> = of.get_subcommands().map(Command::get_name).collect();
     let nearest = names.iter().min_by_key(|name| edit_distance(typed, name));
     Some(format!(
-        "unknown {what} `{typed}`; the nearest is `{}`. The {what}s: {}. `corehop{path} --help` describes them",
+        "unknown {what} `{typed}`; the nearest is `{}`. The {what}s are: {}. `corehop{path} --help` describes each {what}",
         nearest.unwrap_or(&""),
         names.join(", ")
     ))

@@ -159,9 +159,12 @@ impl ConvertOptions {
         let file = shown::path(&self.file);
         let sentence = match &self.output {
             Some(output) => {
-                format!("{} now has {file}, converted to {form}{detail}.", shown::path(output))
+                format!(
+                    "corehop wrote {file}, converted to {form}{detail}, to {}.",
+                    shown::path(output)
+                )
             }
-            None => format!("{file} is converted to {form}{detail}."),
+            None => format!("corehop converted {file} to {form}{detail}."),
         };
         let json = || {
             json!({
@@ -279,7 +282,7 @@ impl CostOptions {
             let known: Vec<String> =
                 table.selections().map(|(load, what, _)| format!("{load} {what}")).collect();
             let known = known.join(", ");
-            let what = format!("the table has no costs for the load {load} and the statistic {statistic}; it has {known}");
+            let what = format!("the table has no costs for the load {load} and the statistic {statistic}, only for {known}");
             Failure::says(Exit::Usage, what)
         })?;
         Ok(costs.schedcat())

@@ -23,7 +23,7 @@ fn a_divided_machine_says_in_its_file_how_it_was_divided() {
 fn shares_that_there_are_not_are_refused_by_name() {
     for (options, words) in [
         (&["--job-ways", "3"][..], "3:0-7"),
-        (&["--job-ways", "3:16"], "way 16 of a level-3 cache of 16 ways"),
+        (&["--job-ways", "3:16"], "way 16 does not exist in a level-3 cache of 16 ways"),
         (&["--other-ways", "5:0"], "no level-5 cache"),
         (&["--job-colours", "7-3"], "not a list of numbers"),
         (&["--job-colours", "192"], "colour 192 of 192"),

@@ -34,11 +34,11 @@ fn a_program_s_accesses_are_preempted_and_moved_and_the_file_says_whose_they_are
     let output = measured(&trace, "xeon_x5650", &out, &[]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("2 lines are not of the format lackey"),
+        stderr(&output).contains("2 lines that do not have the format lackey"),
         "{}",
         stderr(&output)
     );
-    assert!(stderr(&output).contains("256 accesses of the 1000000"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("only 256 of the 1000000"), "{}", stderr(&output));
     let mut reader = Reader::open(File::open(&out).unwrap()).unwrap();
     let mut samples: Vec<Sample> = Vec::new();
     while let Some(rows) = reader.next_rows::<Sample>().unwrap() {
@@ -149,7 +149,7 @@ fn a_thread_is_named_as_the_trace_names_it() {
     {
         let output = measured(&trace, "xeon_x5650", &out, &["--trace-thread", thread]);
         assert_eq!(output.status.code(), Some(code), "{thread}: {}", stderr(&output));
-        let words = if code == 0 { "64 accesses of other threads than W0.T501" } else { thread };
+        let words = if code == 0 { "64 accesses of threads other than W0.T501" } else { thread };
         assert!(stderr(&output).contains(words), "{thread}: {}", stderr(&output));
     }
 }

@@ -437,7 +437,7 @@ fn what_cannot_be_placed_is_refused_by_name() {
         (&[], 2, "missing program"),
         (&["--start", "scatter", "1"][..], 2, "`scatter`"),
         (&["--window", "1ms", "1"], 2, "shorter than 10 ms"),
-        (&["--progress", "syscalls:gettid", "1"], 2, "`gettid` does not stand for progress"),
+        (&["--progress", "syscalls:gettid", "1"], 2, "calls of `gettid` cannot stand for progress"),
         (&["--progress", "/nowhere/count", "--", "true"], 3, "/nowhere/count"),
         (&["--progress", words, "--", "true"], 3, "`many` is not a number"),
         (&["--", "/nowhere/program"], 3, "/nowhere/program"),

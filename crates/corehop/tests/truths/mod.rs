@@ -134,9 +134,12 @@ fn question_2_gives_the_margin_that_the_bound_of_edf_gives_and_simulation_refute
 fn question_3_finds_the_crossing_of_the_printed_figure() {
     let followed = follow(3, nothing, |_, command| short(command, false));
     let told = followed.said();
-    assert!(told.starts_with("g-edf is preferable to p-edf with 0 us: below "), "{told}");
+    assert!(
+        told.starts_with("g-edf is preferable to p-edf with 0 us if the delay of g-edf is below "),
+        "{told}"
+    );
     // Fig. 5 of the paper: the curve of G-EDF falls below that of P-EDF without delays between 500 and 1,000 us.
-    let crossing = us_after(&told, "with 0 us: below ");
+    let crossing = us_after(&told, "with 0 us if the delay of g-edf is below ");
     assert!((500.0..1000.0).contains(&crossing), "{told}");
 }
 

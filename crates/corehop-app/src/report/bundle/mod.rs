@@ -109,7 +109,7 @@ fn members<'a>(files: &'a [PathBuf], data: &'a Results) -> Result<Vec<BundleMemb
         let experiment = note.map(|note| note.provenance.experiment.as_str());
         let Some(role) = ROLES.iter().find(|role| role.experiment == experiment) else {
             let why = format!(
-                "{} is of the experiment {}, which is no part of a bundle: leave it out",
+                "{} contains the experiment {}, which does not belong in a bundle: omit this file",
                 shown::path(path),
                 shown::line(experiment.unwrap_or_default())
             );
@@ -117,7 +117,10 @@ fn members<'a>(files: &'a [PathBuf], data: &'a Results) -> Result<Vec<BundleMemb
         };
         if let Some(first) = members.iter().find(|member| member.role.file == role.file) {
             let (first, second) = (shown::path(first.path), shown::path(path));
-            return Err(refused(&format!("{first} and {second} are both {}: name one", role.file)));
+            return Err(refused(&format!(
+                "{first} and {second} would both become {} of the bundle: name only one of the two",
+                role.file
+            )));
         }
         members.push(BundleMember { role, path, note });
     }
@@ -140,7 +143,10 @@ fn whole_and_live(members: &[BundleMember<'_>]) -> Result<(), Failure> {
             return Err(refused(&format!("{named} is incomplete ({why}): {remedy}")));
         }
         if said(note, &["kind"]) != Some("live") {
-            let why = format!("{named} was not measured on a machine: `{}` does so", role.command);
+            let why = format!(
+                "{named} was not measured on a real machine: `{}` measures this machine",
+                role.command
+            );
             return Err(refused(&why));
         }
     }
@@ -167,7 +173,7 @@ fn one_host(members: &[BundleMember<'_>], data: &Results) -> Result<(), Failure>
             let found = found.into_iter().collect::<Vec<_>>().join(", ");
             let found = shown::line(&found);
             return Err(refused(&format!(
-                "these files are of several {what} ({found}): measure all parts on one machine under one kernel"
+                "these files come from several {what} ({found}): measure all parts on one machine under one kernel"
             )));
         }
     }

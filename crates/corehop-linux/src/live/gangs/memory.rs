@@ -29,7 +29,9 @@ struct SumLine([AtomicU64; 8]);
 
 /// The error of a gang whose final data differs from what its rounds must produce.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the data is {got} instead of {expected}: locks or memory of this host are broken")]
+#[error(
+    "the final data of the gang is {got} instead of {expected}: locks or memory of this host are broken"
+)]
 pub(super) struct WrongResult {
     got: u64,
     expected: u64,

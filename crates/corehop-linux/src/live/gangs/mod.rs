@@ -47,7 +47,7 @@ enum GangFailure {
     #[error(transparent)]
     Result(#[from] WrongResult),
     /// A thread of the gang panicked.
-    #[error("a thread panicked")]
+    #[error("a thread of the gang panicked")]
     Panicked,
     /// The run was stopped.
     #[error("interrupted")]
@@ -122,9 +122,9 @@ fn enough_memory(gang: &Gang) -> Result<(), MachineError> {
     Err(MachineError::NotPossible {
         what: format!("`{}`", gang.name()),
         why: format!(
-            "the data of the program take {} MiB, but only {} MiB are free",
+            "the data of the program takes {} MiB, but may take at most half of the available memory, {} MiB",
             needs >> 20,
-            half >> 19
+            half >> 20
         ),
         remedy: "use fewer --items".to_owned(),
     })

@@ -39,10 +39,10 @@ const RAMFS: i64 = 0x8584_58f6;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DmaError {
     /// No folder allows direct transfers.
-    #[error("no folder for temporary files takes direct input and output: {0}")]
+    #[error("no folder for temporary files supports direct input and output: {0}")]
     NoFolder(String),
     /// The file cannot be created.
-    #[error("the temporary file in {path} failed: {error}", path = shown::path(folder))]
+    #[error("the load cannot use a temporary file in {path}: {error}", path = shown::path(folder))]
     File {
         /// The folder of the file.
         folder: PathBuf,
@@ -95,8 +95,9 @@ impl LoadWork for Direct {
             self.file.read_at(self.buffer.bytes_mut(), at)
         };
         self.transfers += 1;
-        done.map(|bytes| bytes as u64)
-            .map_err(|error| format!("direct input and output of its file: {error}"))
+        done.map(|bytes| bytes as u64).map_err(|error| {
+            format!("direct input or output of the temporary file failed: {error}")
+        })
     }
 }
 

@@ -65,7 +65,9 @@ impl CallPath {
             SwitchMechanism::V4 => Mechanism::Polling,
             SwitchMechanism::V5 => Mechanism::Adaptive,
             _ => {
-                let why = format!("{mechanism} is a mechanism of the kernel of 2009");
+                let why = format!(
+                    "{mechanism} is a mechanism of the kernel of 2009, which corehop only simulates"
+                );
                 return Err(CallError::Impossible { why });
             }
         };

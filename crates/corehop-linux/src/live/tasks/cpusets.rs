@@ -169,10 +169,10 @@ impl Partitions {
             if got.trim() != "root" {
                 return Err(not_possible(
                     &format!(
-                        "CPUs {cpus} do not become a partition: the kernel says `{}`",
+                        "the kernel does not make CPUs {cpus} a partition, and reports `{}`",
                         got.trim()
                     ),
-                    "leave a CPU to the rest of the system (--cpus), and free them of other partitions",
+                    "leave a CPU to the rest of the system (--cpus), and remove other partitions that contain these CPUs",
                 ));
             }
         }
@@ -232,7 +232,7 @@ fn permitted(permission: Permission) -> Result<(), MachineError> {
     if permission.duration > LONGEST_V1 {
         return Err(not_possible(
             &format!(
-                "with cgroup v1 the machine would be without load balancing for {}",
+                "with cgroup v1 the whole machine would have no load balancing for {}",
                 permission.duration
             ),
             &format!("run each set for at most {LONGEST_V1} (--duration)"),

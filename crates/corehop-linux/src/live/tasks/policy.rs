@@ -197,7 +197,7 @@ fn bound(tid: u32, cluster: &CpuList) -> (String, String) {
     let why = format!(
         "SCHED_DEADLINE threads must be allowed on every CPU of their root domain, but this thread may run only on CPUs {may} of {cluster}"
     );
-    (why, "run corehop without taskset, and outside of a cpuset that is no partition".to_owned())
+    (why, "run corehop without taskset, and outside of a cpuset that is not a partition".to_owned())
 }
 
 /// The share of a CPU that the kernel lets real-time threads reserve.

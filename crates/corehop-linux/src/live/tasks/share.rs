@@ -27,13 +27,13 @@ pub(super) fn fits(plan: &Tasks, run: usize) -> Result<(), PlanError> {
         let (used, why, remedy) = if said > MOST * 1.001 {
             (said, String::new(), "scale their execution times (--share)")
         } else if at_least > MOST + TOO_SHORT {
-            let why = format!(", as a job takes some {:.0} us at least", MARGIN_NS / 1e3);
+            let why = format!(", because a job takes at least about {:.0} us", MARGIN_NS / 1e3);
             (at_least, why, "run fewer tasks, or with longer periods (--period)")
         } else {
             continue;
         };
         let what = format!(
-            "real-time tasks would use {used:.2} of each of the CPUs {cpus}{why}: at most {MOST} is allowed, so {remedy}"
+            "real-time tasks would use {used:.2} of each of the CPUs {cpus}{why}: at most {MOST} is allowed; {remedy}"
         );
         return Err(TasksError::Run { run, what }.into());
     }

@@ -91,7 +91,7 @@ pub enum GangsError {
     },
     /// A gang names the wrong number of CPUs, or a CPU that the platform lacks.
     #[error(
-        "gang {gang} names the CPUs {cpus}: name one of {usable} for each of 2 to {MOST_THREADS} threads"
+        "gang {gang} names the CPUs {cpus}: expected a CPU of {usable} for each of 2 to {MOST_THREADS} threads"
     )]
     Cpus {
         /// The number of the gang that has the error, counted from 0.
@@ -102,7 +102,7 @@ pub enum GangsError {
         usable: String,
     },
     /// A gang has a move that cannot be made, or that the result rows could not show.
-    #[error("gang {gang}, moves: {what}; {remedy}")]
+    #[error("the moves of gang {gang}: {what}; {remedy}")]
     Moves {
         /// The number of the gang that has the error, counted from 0.
         gang: usize,

@@ -194,7 +194,7 @@ pub enum JobsError {
     },
     /// A job leaves its CPU to a preemptor, but the plan describes no preemptor.
     #[error(
-        "phase {phase}, job {job}: absent to a preemptor, but the plan describes none: add `preemptor`"
+        "phase {phase}, job {job}: the job leaves its CPU to a preemptor, but the plan describes no preemptor: add `preemptor`"
     )]
     NoPreemptor {
         /// The number of the phase that has the error, counted from 0.
@@ -204,7 +204,7 @@ pub enum JobsError {
     },
     /// A job's cell states a preemption, but no other thread takes the job's CPU.
     #[error(
-        "phase {phase}, job {job}: the cell says preemption, but nothing takes the CPU: the load `{load}` waits for its device or its locks and evicts almost nothing: change `to_whom` and the cell's `absence` to `preemptor`, or the cell's event to idle_leave"
+        "phase {phase}, job {job}: the cell says preemption, but no thread takes the CPU, because the load `{load}` waits for its device or its locks and evicts almost nothing: change `to_whom` and the cell's `absence` to `preemptor`, or the cell's event to idle_leave"
     )]
     NothingPreempts {
         /// The number of the phase that has the error, counted from 0.

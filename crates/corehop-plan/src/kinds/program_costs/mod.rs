@@ -79,7 +79,9 @@ pub struct InterventionBlock {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InterventionError {
     /// The plan names an event that corehop causes in no running program, or that the machine lacks.
-    #[error("{event} cannot be caused in a program here: name some of {known} (--event)")]
+    #[error(
+        "corehop cannot cause {event} in a program on this machine: name some of {known} (--event)"
+    )]
     Event {
         /// The event that the plan names.
         event: Event,

@@ -56,7 +56,7 @@ pub enum WatchError {
     },
     /// The length of a window is out of bounds.
     #[error(
-        "a window of {window}: expected {} to {}, as a thread may keep a CPU for half of any 100 ms",
+        "a window of {window}: expected {} to {}, because a thread may keep a CPU for at most half of any 100 ms",
         Watch::SHORTEST,
         Watch::LONGEST
     )]

@@ -86,7 +86,7 @@ pub enum SwitchesError {
     },
     /// A call has a size that it cannot have.
     #[error(
-        "cell {cell} is a {call} of {bytes} bytes: a gettid has 0 bytes, the others 1 to {}",
+        "cell {cell} is a {call} of {bytes} bytes: a gettid has 0 bytes, other calls have 1 to {}",
         SwitchCell::MOST_BYTES
     )]
     Bytes {
@@ -99,7 +99,7 @@ pub enum SwitchesError {
     },
     /// The mechanism cannot have this number of outstanding calls.
     #[error(
-        "cell {cell} has {outstanding} calls outstanding by {mechanism}: v2 to v5 can have 1 to {}, the others 1",
+        "cell {cell} has {outstanding} calls outstanding by {mechanism}: v2 to v5 can have 1 to {}, other mechanisms only 1",
         SwitchCell::MOST_OUTSTANDING
     )]
     Outstanding {

@@ -202,7 +202,10 @@ impl Tasks {
         for (run, it) in self.runs.iter().enumerate() {
             let wrong = |what: String| Err(TasksError::Run { run, what });
             if it.tasks.is_empty() || it.tasks.len() > MOST_TASKS {
-                return wrong(format!("{} tasks: 1 to {MOST_TASKS} can run", it.tasks.len()));
+                return wrong(format!(
+                    "a set of {} tasks: expected 1 to {MOST_TASKS} tasks",
+                    it.tasks.len()
+                ));
             }
             if it.duration.get() == 0 {
                 return wrong("a duration of 0: set a time, for example 10s".to_owned());
@@ -328,12 +331,12 @@ impl TaskRun {
                 )
             } else if it.deadline < it.wcet {
                 format!(
-                    "a deadline of {} is before the end of the execution time {}",
+                    "a deadline of {} is shorter than the execution time {}",
                     it.deadline, it.wcet
                 )
             } else if it.cluster >= self.clusters.len() {
                 format!(
-                    "cluster {} of {}: they are counted from 0",
+                    "cluster {} does not exist: there are {} clusters, counted from 0",
                     it.cluster,
                     self.clusters.len()
                 )
@@ -455,8 +458,11 @@ mod tests {
             let error = plan.check(&platform).unwrap_err().to_string();
             assert!(error.starts_with("run 1") && error.contains(part), "{error}");
         };
-        refused(|run| run.tasks[2].cluster = 2, "cluster 2 of 2");
-        refused(|run| run.tasks[2].deadline = Nanos::new(999_999), "before the end");
+        refused(|run| run.tasks[2].cluster = 2, "cluster 2 does not exist: there are 2");
+        refused(
+            |run| run.tasks[2].deadline = Nanos::new(999_999),
+            "shorter than the execution time",
+        );
         refused(|run| run.tasks[2].wcet = Nanos::from_millis(11), "at most the period");
         refused(|run| run.tasks[2].wcet = Nanos::new(0), "positive");
         refused(|run| run.clusters[1] = run.clusters[0].clone(), "none in common");

@@ -44,7 +44,7 @@ pub(super) fn read(text: &str) -> Result<MachineDescription, DescriptionError> {
     for (part, list) in [("Package", &machine.packages), ("Core", &machine.cores)] {
         if list.iter().all(CpuList::is_empty) {
             let what = format!(
-                "no object of the type {part} with a PU: export the whole topology with `lstopo --of xml FILE`"
+                "the file has no object of the type {part} with a PU: export the whole topology with `lstopo --of xml FILE`"
             );
             return Err(DescriptionError::Incomplete(what));
         }

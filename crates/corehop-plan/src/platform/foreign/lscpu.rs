@@ -117,7 +117,7 @@ impl LscpuText {
         if !offline.is_empty() {
             let cpus = CpuList::new(offline);
             machine.notes.push(format!(
-                "CPUs {cpus} are offline, and lscpu states no core of them: they are left out"
+                "CPUs {cpus} are offline and lscpu states no core for them, so corehop omits these CPUs"
             ));
         }
         let rows: Vec<(Cpu, &Map<String, Value>)> = seats.iter().map(|it| (it.0, it.3)).collect();
@@ -129,7 +129,7 @@ impl LscpuText {
     fn shared_caches(&self, rows: &[(Cpu, &Map<String, Value>)], machine: &mut MachineDescription) {
         let is_caches = |name: &&String| name.split(':').all(|part| cache_name(part).is_some());
         let Some(column) = rows.first().and_then(|(_, row)| row.keys().find(is_caches)) else {
-            let what = "no cache is stated: `lscpu -J -e=CPU,CORE,SOCKET,NODE,CACHE` states the CPUs of each cache";
+            let what = "the file states no cache: `lscpu -J -e=CPU,CORE,SOCKET,NODE,CACHE` states the CPUs of each cache";
             machine.notes.push(what.to_owned());
             return;
         };
@@ -145,14 +145,15 @@ impl LscpuText {
             machine.caches.extend(instances.map(|cpus| CacheInstance { shape, cpus }));
         }
         if self.caches.is_empty() {
-            let what = "no size of a cache is stated: add the output of `lscpu -J -C` to the file";
+            let what =
+                "the file states no size of a cache: add the output of `lscpu -J -C` to the file";
             machine.notes.push(what.to_owned());
         }
         for row in &self.caches {
             let of = |name: &str| text(row.get(name));
             if let Some(size) = of("one-size").filter(|size| bytes(size).is_none()) {
                 machine.notes.push(format!(
-                    "{}: the size `{size}` is rounded or not understood, and not read: `lscpu -J -B -C` states bytes",
+                    "{}: corehop ignores the size `{size}`, which is rounded or has an unknown form: `lscpu -J -B -C` states bytes",
                     of("name").unwrap_or_default()
                 ));
             }
@@ -211,7 +212,7 @@ impl LscpuText {
                         machine.caches.extend(each.into_iter().map(|cpus| CacheInstance { shape, cpus }));
                     }
                     None => machine.notes.push(format!(
-                        "{field} is {data}: the CPUs of each instance are not stated (`lscpu -J -e`), and the cache is left out"
+                        "{field} is {data}: corehop omits this cache, because the CPUs of each instance are not stated (`lscpu -J -e`)"
                     )),
                 }
             }

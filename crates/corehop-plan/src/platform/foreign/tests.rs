@@ -70,7 +70,7 @@ fn what_lscpu_leaves_out_is_absent_and_said() {
     assert!(notes.contains("no model") && notes.contains("`lscpu -J -C`"), "{notes}");
     let bare = read_as(LSCPU, r#"{"cpus": [{"cpu": 0, "socket": 0, "core": 0}]}"#);
     assert!(bare.platform.caches.is_empty() && bare.platform.nodes.is_empty());
-    assert!(bare.notes.join("\n").contains("no cache is stated"));
+    assert!(bare.notes.join("\n").contains("the file states no cache"));
 }
 
 #[test]

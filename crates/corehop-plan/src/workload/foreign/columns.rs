@@ -127,7 +127,7 @@ pub(super) fn unknown(text: &str) -> String {
         "wss",
     ];
     format!(
-        "`{text}` is not known{}: known are {}, each with its unit, as `wcet_us` or `wcet [ms]`; remove what is something else",
+        "`{text}` is not a known column{}: use one of {}, each with its unit, as in `wcet_us` or `wcet [ms]`; remove other columns",
         nearest_of(text, known),
         known.join(", ")
     )

@@ -33,7 +33,7 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
             let (has, expected) = (cells.len(), head.len());
             return Err(syntax(
                 number,
-                format!("{has} cells, but the head has {expected} columns"),
+                format!("this line has {has} cells, but the header has {expected} columns"),
             ));
         }
         let place = format!("line {number}");

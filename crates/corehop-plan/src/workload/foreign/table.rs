@@ -50,7 +50,7 @@ impl TaskTable {
         let tasks = self.rows.iter().map(|row| reading.task(row)).collect::<Result<Vec<_>, _>>()?;
         if let Some(unit) = stated.unit.filter(|_| self.unit.is_some() || !reading.is_unit_used) {
             let what = format!(
-                "--unit is {unit}, and the file states the unit of every time: omit --unit"
+                "--unit is {unit}, but the file states the unit of every time: omit --unit"
             );
             return Err(TaskFileError::Option(what));
         }
@@ -76,7 +76,7 @@ fn served(
 ) -> Result<(u32, Vec<JsonTree>), TaskFileError> {
     if let (Some(in_file), Some(asked)) = (in_file, asked.filter(|&it| Some(it) != in_file)) {
         let what = format!(
-            "--cpus is {asked}, and the file states {in_file}: omit --cpus, or change the file"
+            "--cpus is {asked}, but the file states {in_file}: omit --cpus, or change the file"
         );
         return Err(TaskFileError::Option(what));
     }
@@ -86,7 +86,7 @@ fn served(
         named.filter_map(|list| list.as_array()?.iter().filter_map(Value::as_u64).max()).max();
     let cpus = in_file.or(asked).unwrap_or_else(|| {
         let cpus = last.map_or(1, |last| last as u32 + 1);
-        notes.push(format!("the file states no number of CPUs: {cpus} is assumed (--cpus of `corehop convert tasks`)"));
+        notes.push(format!("the file states no number of CPUs, so corehop assumes {cpus} (--cpus of `corehop convert tasks` sets the number)"));
         cpus
     });
     if let Some(last) = last {
@@ -95,7 +95,7 @@ fn served(
         let lacking: Vec<_> = lacking.collect();
         if !lacking.is_empty() {
             notes.push(format!(
-                "CPU {last} is the last that a task names; {} without CPUs may use all {cpus}",
+                "CPU {last} is the highest CPU that a task names; {} tasks without CPUs may use all {cpus} CPUs",
                 lacking.len()
             ));
         }
@@ -188,7 +188,7 @@ impl TableReading {
         if !self.unused.is_empty() {
             let names: Vec<String> = self.unused.iter().map(|it| format!("`{it}`")).collect();
             notes.push(format!(
-                "{} not used: a sporadic task has no such parameter",
+                "corehop ignores {}, because a sporadic task has no such parameter",
                 names.join(", ")
             ));
         }

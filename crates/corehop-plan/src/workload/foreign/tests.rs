@@ -26,7 +26,7 @@ fn a_table_of_usual_columns_is_the_set_that_it_means() {
     assert_eq!(set, expected);
     for words in [
         "smaller priority is taken as more urgent",
-        "no number of CPUs: 2 is assumed",
+        "no number of CPUs, so corehop assumes 2",
         "1 without CPUs may use all 2",
     ] {
         assert!(notes.contains(words), "{words}: {notes}");
@@ -42,7 +42,7 @@ fn yaml_has_tasks_as_a_list_or_by_name_and_the_same_meaning() {
     assert_eq!((told(YAML, list).0, told(YAML, named).0), (expected.clone(), expected));
     let (set, notes) = told(YAML, "- {C: 1ms, T: 4ms, cpus: [0, 2], offset: 1ms}\n");
     assert_eq!((&set["tasks"][0]["cpus"], &set["cpus"]), (&serde_json::json!([0, 2]), &3.into()));
-    assert!(notes.contains("`offset` not used"), "{notes}");
+    assert!(notes.contains("corehop ignores `offset`"), "{notes}");
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn what_is_unknown_missing_or_senseless_is_refused_by_its_place() {
         (
             CSV,
             "C_ms,T_ms,deadlin_ms\n1,2,2\n",
-            "line 2: `deadlin_ms` is not known (the nearest is `deadline`)",
+            "line 2: `deadlin_ms` is not a known column (the nearest is `deadline`)",
         ),
-        (CSV, "C_ms,T_ms\n1\n", "line 2: 1 cells, but the head has 2 columns"),
+        (CSV, "C_ms,T_ms\n1\n", "line 2: this line has 1 cells, but the header has 2 columns"),
         (CSV, "C_ms,T_ms\n,5\n", "task 0: wcet_us is missing"),
         (CSV, "C_ms,T_ms\n-1,5\n", "line 2: `C_ms` is -1: expected a time"),
         (CSV, "C_ms,T_ms,wcet_us\n1,5,3\n", "`wcet_us` and another column have the same meaning"),
@@ -83,7 +83,7 @@ fn what_is_unknown_missing_or_senseless_is_refused_by_its_place() {
         (YAML, "tasks:\n  - {C: 1ms, C: 2ms, T: 5ms}\n", "not valid YAML: `C` is there twice"),
         (YAML, "tasks:\n  - &x {C: 1ms, T: 5ms}\n  - *x\n", "an alias"),
         (YAML, "cores: two\ntasks: []\n", "cores: is two: expected a number of CPUs"),
-        (YAML, "quantum: 3\ntasks: []\n", "`quantum`: is not known beside `tasks`"),
+        (YAML, "quantum: 3\ntasks: []\n", "`quantum`: is not a known key"),
         (YAML, "tasks: 3\n", "`tasks` is missing"),
         (YAML, "tasks: [3]\n", "task 0: expected a mapping"),
         (YAML, "tasks:\n  a: {C: {x: 1}, T: 5ms}\n", "task `a`: `C` is a mapping"),
@@ -100,7 +100,7 @@ fn an_option_that_contradicts_the_file_is_refused() {
     let stated = Stated { cpus: Some(4), unit: None };
     let error = of(YAML, "cpus: 2\ntasks: [{C: 1ms, T: 5ms}]\n", stated).unwrap_err();
     assert!(
-        matches!(&error, TaskFileError::Option(what) if what.contains("--cpus is 4, and the file states 2")),
+        matches!(&error, TaskFileError::Option(what) if what.contains("--cpus is 4, but the file states 2")),
         "{error}"
     );
 }
@@ -132,7 +132,7 @@ fn a_simulation_of_simso_is_in_milliseconds_on_its_processors() {
     let task = serde_json::json!({"name": "T1", "wcet_us": 3333.334, "period_us": 7000});
     assert_eq!(set, serde_json::json!({"cpus": 2, "tasks": [task]}));
     for words in
-        ["`schedulers/EDF.py` is not read", "caches, costs", "`offset` not used", "rounded"]
+        ["the scheduler `schedulers/EDF.py`", "caches, costs", "ignores `offset`", "rounded"]
     {
         assert!(notes.contains(words), "{words}: {notes}");
     }
@@ -181,7 +181,7 @@ fn what_models_have_and_no_task_set_has_is_refused_by_line() {
         (
             YAML,
             "tasks: {a: {C: 9ms, T: 10ms}}\nTaskSet: {b: {C: 5ms, T: 10ms}}\n".to_owned(),
-            "keep one",
+            "keep only one",
         ),
         (
             CHEDDAR,

@@ -54,7 +54,10 @@ pub(super) fn schedcat(text: &str) -> Result<TaskTable, TaskFileError> {
     let root = document.root_element();
     let sets: Vec<Node<'_, '_>> = elements(root, "taskset").collect();
     if sets.len() > 1 {
-        let what = format!("{} task sets: write one <taskset> into a file of its own", sets.len());
+        let what = format!(
+            "the file has {} task sets: write each <taskset> to a separate file",
+            sets.len()
+        );
         return Err(TaskFileError::row(&place(root), what));
     }
     let known = [
@@ -142,7 +145,7 @@ pub(super) fn simso(text: &str) -> Result<TaskTable, TaskFileError> {
     let scheduler = scheduler.and_then(|it| it.attribute("class").or(it.attribute("className")));
     let mut notes = vec!["times are milliseconds, as SimSo defines them; caches, costs of preemptions and data fields are not read".to_owned()];
     notes.extend(scheduler.map(|name| {
-        format!("the scheduler `{name}` is not read: `corehop check --scheduler` names one")
+        format!("corehop does not read the scheduler `{name}`: name a scheduler with `corehop check --scheduler`")
     }));
     let cpus = u32::try_from(cpus).ok().filter(|&cpus| cpus > 0);
     Ok(TaskTable { rows, cpus, unit: Some(TimeUnit::Milli), notes, ..TaskTable::default() })
@@ -219,7 +222,7 @@ pub(super) fn cheddar(text: &str) -> Result<TaskTable, TaskFileError> {
         .map(|task| reading.task(task))
         .collect::<Result<_, _>>()?;
     let mut notes = vec![
-        "schedulers of processors are not read: `corehop check --scheduler` names one".to_owned(),
+        "corehop does not read schedulers of processors: name a scheduler with `corehop check --scheduler`".to_owned(),
     ];
     if !reading.unused.is_empty() {
         let names: Vec<&str> = reading.unused.iter().map(String::as_str).collect();

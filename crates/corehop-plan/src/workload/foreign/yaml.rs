@@ -35,7 +35,7 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
                     _ => table.scheduler.is_some() && name.eq_ignore_ascii_case("scheduler"),
                 };
                 if is_twice {
-                    let what = "means the same as a key above: keep one of them";
+                    let what = "has the meaning of an earlier key: keep only one of the two";
                     return Err(TaskFileError::row(&format!("`{name}`"), what));
                 }
                 match (name.to_lowercase().as_str(), node) {
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
                     }
                     ("scheduler", YamlNode::Scalar(scheduler)) => table.scheduler = Some(scheduler),
                     _ => {
-                        let what = "is not known beside `tasks`, or no single value: known are cpus, scheduler, tasks";
+                        let what = "is not a known key, or does not have a single value: use cpus, scheduler and tasks";
                         return Err(TaskFileError::row(&format!("`{name}`"), what));
                     }
                 }
@@ -137,7 +137,9 @@ fn node<'a>(
     depth: usize,
 ) -> Result<YamlNode, TaskFileError> {
     if depth > DEEPEST {
-        return Err(syntax(format!("more than {DEEPEST} levels of lists and mappings")));
+        return Err(syntax(format!(
+            "the file has more than {DEEPEST} levels of lists and mappings"
+        )));
     }
     match event {
         Event::Scalar(text, ..) => Ok(YamlNode::Scalar(text.trim().to_owned())),

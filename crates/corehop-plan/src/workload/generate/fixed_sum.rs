@@ -66,7 +66,7 @@ pub const MOST_ATTEMPTS: u32 = 100_000;
 
 /// The error for a sum that no utilisations have.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("no {n} utilisations with the sum {sum}: {why}")]
+#[error("no {n} utilisations have the sum {sum}: {why}")]
 pub struct NoSuchSum {
     /// The number of utilisations that were requested.
     pub n: usize,

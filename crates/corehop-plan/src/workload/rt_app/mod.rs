@@ -89,7 +89,7 @@ pub enum NotRunnable {
         why: &'static str,
     },
     /// Linux or rt-app would reject threads; each reason is a sentence.
-    #[error("{}\n(priorities make threads run under SCHED_FIFO, which takes any period)", .0.join("\n"))]
+    #[error("{}\n(threads with priorities run under SCHED_FIFO, which accepts any period)", .0.join("\n"))]
     Refused(Vec<String>),
 }
 

@@ -97,12 +97,12 @@ impl Scheduling {
             } else if let Some(policy) = RtAppPolicy::in_field(fields, "policy")? {
                 Self::in_fields(fields, policy, false)?
             } else {
-                let what = "expected `policy` beside it, as a phase sets both or none";
+                let what = "expected a `policy` too, because a phase sets both or neither";
                 return Err(format!("a phase has `{}`: {what}", stated[0]));
             };
             if before.as_ref().is_some_and(|before| *before != own) {
                 let name = stated.first().copied().unwrap_or("policy");
-                let what = "a task is scheduled alike in all its jobs";
+                let what = "all jobs of a task need the same policy and parameters";
                 return Err(format!("its phases differ in `{name}`: {what}"));
             }
             before = Some(own);
@@ -166,7 +166,7 @@ fn reservation(fields: &JsonFields, of_thread: bool) -> Result<Reservation, Stri
     let mut deadline = given("dl-deadline")?.unwrap_or(period);
     let unused = |name: &str, newer: Time| {
         let lost = newer > Time::ZERO && older(name)?.is_some();
-        let what = format!("`{name}` stands beside the newer names, and rt-app does not read it");
+        let what = format!("rt-app ignores the older name `{name}` beside the newer names");
         if lost { Err(what) } else { Ok(()) }
     };
     // `runtime` is an event as well.

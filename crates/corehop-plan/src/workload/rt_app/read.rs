@@ -60,7 +60,10 @@ pub fn read(text: &str, cpus: Option<u32>) -> Result<Workload, RtAppError> {
     let known = ["tasks", "global", "resources", OWN];
     if let Some((name, _)) = top.iter().find(|(name, _)| !known.contains(&name.as_str())) {
         let near = nearest_of(name, known);
-        return Err(wrong(format!("`{name}` is not known{near}: known are {}", known.join(", "))));
+        return Err(wrong(format!(
+            "`{name}` is not a known table{near}: use one of {}",
+            known.join(", ")
+        )));
     }
     let Some(listed) = object(&top, "tasks").map_err(wrong)? else {
         return Err(RtAppError::NoTasks);
@@ -72,7 +75,7 @@ pub fn read(text: &str, cpus: Option<u32>) -> Result<Workload, RtAppError> {
         }
         let what = "the threads differ from those that corehop wrote";
         let mut read = of_threads(&top, listed, cpus)?;
-        read.notes.push(format!("{what}, so that the table `{OWN}` is not used"));
+        read.notes.push(format!("{what}, so corehop ignores the table `{OWN}`"));
         return Ok(read);
     }
     of_threads(&top, listed, cpus)
@@ -86,7 +89,7 @@ fn own_set(own: &JsonFields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
         Some(cpus) => {
             let there = set.cpus();
             let what = "remove that table to read the threads for other CPUs";
-            let why = format!("--cpus is {cpus}, and the table `{OWN}` has {there}: {what}");
+            let why = format!("--cpus is {cpus}, but the table `{OWN}` is for {there}: {what}");
             Err(RtAppError::Cpus(why))
         }
     }
@@ -126,7 +129,10 @@ fn of_threads(
     }
     let unknown = global.iter().filter(|(name, _)| !GLOBAL.contains(&name.as_str()));
     notes.extend(unknown.map(|(name, _)| {
-        format!("`global`: `{name}` is not known{} and is ignored", nearest_of(name, GLOBAL))
+        format!(
+            "corehop ignores `{name}` in `global`, which is not a known key{}",
+            nearest_of(name, GLOBAL)
+        )
     }));
     let set = set(&threads, cpus, &mut notes)?;
     notes.extend(threads.iter().flat_map(SporadicThread::said));
@@ -144,7 +150,7 @@ fn set(
     let last = pinned.flatten().max().map(|&cpu| cpu as u32);
     if let (Some(cpus), Some(last)) = (cpus, last.filter(|&last| cpus.is_some_and(|it| it <= last)))
     {
-        let what = format!("--cpus is {cpus}, and a thread names CPU {last}");
+        let what = format!("--cpus is {cpus}, but a thread names CPU {last}");
         return Err(RtAppError::Cpus(format!(
             "{what}: expected {} or more",
             last.saturating_add(1)
@@ -153,7 +159,7 @@ fn set(
     let cpus = cpus.unwrap_or(last.map_or(1, |last| last.saturating_add(1)));
     if let Some(last) = last.filter(|_| threads.iter().any(|thread| thread.cpus.is_none())) {
         let what = format!("threads without `cpus` get CPUs 0 to {}", cpus.saturating_sub(1));
-        notes.push(format!("CPU {last} is the last that a thread names; {what} (--cpus)"));
+        notes.push(format!("CPU {last} is the highest CPU that a thread names; {what} (--cpus)"));
     }
     let all: Vec<usize> = (0..cpus as usize).collect();
     let (mut tasks, mut places) = (Vec::new(), Vec::new());
@@ -255,11 +261,12 @@ fn shared_timer(
         return Ok(None);
     }
     if users().any(|it| it.is_delayed) {
-        let what = format!("`delay` with the timer `{name}`, which {count} threads share: a late");
+        let what =
+            format!("it has a `delay` and the timer `{name}`, which {count} threads share: a late");
         let what = format!("{what} thread runs jobs at once (expected a ref that begins `unique`)");
         return Err(RtAppError::Thread { thread: thread.name.clone(), what });
     }
-    let what = "its period is the least time between two of its jobs";
+    let what = "the period of the thread is the least time between two of its jobs";
     let of = &thread.name;
     Ok(Some(format!("`{of}` shares the timer `{name}` among {count} threads: {what}")))
 }
@@ -267,7 +274,7 @@ fn shared_timer(
 /// Returns a sentence about threads under a policy that no test analyses.
 fn fair(threads: &[SporadicThread]) -> Option<String> {
     let policy = threads.first()?.scheduling.policy;
-    let what = "which no schedulability test analyses: the set has their work and periods alone";
+    let what = "which no schedulability test analyses: the set contains only the work and the periods of the threads";
     policy.is_fair().then(|| format!("the threads run under {policy}, {what}"))
 }
 
@@ -334,13 +341,13 @@ fn reserved(
     let Reservation { runtime, period, deadline } = reservation;
     let work = jobs.work;
     if work > runtime {
-        let what = format!("it runs {work} us, and its budget `dl-runtime` is {runtime} us");
+        let what = format!("it runs {work} us, but its budget `dl-runtime` is {runtime} us");
         return Err(format!("{what}: a job takes several periods"));
     }
     if let Some(timer) = jobs.timer.as_ref().filter(|timer| timer.period < period) {
         let every: Time = timer.period;
         let what = format!("its `timer` releases a job every {every} us");
-        return Err(format!("{what}, and `dl-period` is {period} us: a job takes several periods"));
+        return Err(format!("{what}, but `dl-period` is {period} us: a job takes several periods"));
     }
     if jobs.timer.is_none() {
         notes.push("waits for no timer: its budget in each period counts as one job".to_owned());
@@ -364,7 +371,7 @@ fn pins(thread: &JsonFields, phases: &[RtAppPhase<'_>]) -> Result<Option<Vec<usi
         of_phases.push(numbers(phase.fields, "cpus")?.or_else(|| of_thread.clone()));
     }
     if of_phases.iter().any(|cpus| *cpus != of_phases[0]) {
-        let what = "a task has the same CPUs for all its jobs";
+        let what = "all jobs of a task need the same CPUs";
         return Err(format!("its phases differ in `cpus`: {what}"));
     }
     Ok(of_phases.pop().flatten())

@@ -121,7 +121,7 @@ fn fractions_of_a_microsecond_are_rounded_up_for_work_and_refused_for_periods() 
     assert_eq!(thread["dl-period"], 5_000);
     assert_eq!(read(&write(&set, 10).unwrap().text, None).unwrap().set, set);
     let refused = write(&of("2500", "5000.5"), 10).unwrap_err().to_string();
-    assert!(refused.contains("a period of 5000.5 us: rt-app takes whole"), "{refused}");
+    assert!(refused.contains("a period of 5000.5 us: rt-app supports only whole"), "{refused}");
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn phases_on_one_timer_are_bounded_by_the_longest_job_and_the_shortest_period() 
         assert!(error.contains(key), "{error}");
     }
     let beside = format!(r#""t": {{"run": 5, "phases": {{"a": {{"run": 1, {ten}}}}}}}"#);
-    assert!(refused(&beside).contains("beside `phases`"));
+    assert!(refused(&beside).contains("outside of `phases`"));
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn one_policy_serves_a_task_set() {
     let read = read(&default, None).unwrap();
     // rt-app's own default is priority 10.
     assert_eq!(read.set.tasks()[0].priority(), Some(89));
-    assert!(read.notes[0].contains("`x` is not known"), "{:?}", read.notes);
+    assert!(read.notes[0].contains("corehop ignores `x` in `global`"), "{:?}", read.notes);
 }
 
 #[test]

@@ -85,8 +85,8 @@ pub(super) fn phases(fields: &JsonFields) -> Result<Vec<RtAppPhase<'_>>, String>
     }
     let outside = |key: &str| kind(key).is_some() && key != "runtime";
     if let Some((event, _)) = fields.iter().find(|(key, _)| outside(key)) {
-        let where_to = "rt-app reads the events of `phases` alone";
-        return Err(format!("`{event}` stands beside `phases`: {where_to}"));
+        let where_to = "rt-app reads only the events inside `phases`";
+        return Err(format!("`{event}` is outside of `phases`: {where_to}"));
     }
     known(fields, &OF_THREAD)?;
     let mut phases = Vec::new();
@@ -134,7 +134,7 @@ impl<'a> RtAppPhase<'a> {
                 // Programs that edit workloads leave such events behind; nothing waits for them.
                 Some("sleep") if whole(key, value)? == 0 => {}
                 Some(_) => {
-                    let what = "a sporadic task only runs, once in a period";
+                    let what = "a sporadic task can only run once in each period";
                     return Err(format!("it has `{key}`: {what}"));
                 }
             }
@@ -162,12 +162,12 @@ fn timer(key: &str, value: &JsonTree) -> Result<Option<Timer>, String> {
     if let Some((name, _)) =
         timer.iter().find(|(name, _)| !["ref", "period", "mode"].contains(&name.as_str()))
     {
-        return Err(format!("`{key}` has `{name}`: known are ref, period and mode"));
+        return Err(format!("`{key}` has `{name}`: expected only ref, period and mode"));
     }
     once(timer, &format!("`{key}`: "))?;
     let mode = text(timer, "mode")?.unwrap_or("relative");
     if !["relative", "absolute"].contains(&mode) {
-        return Err(format!("`{key}`: mode is {mode}: expected relative or absolute"));
+        return Err(format!("the mode of `{key}` is {mode}: expected relative or absolute"));
     }
     let name = text(timer, "ref")?.unwrap_or("unknown").to_owned();
     let period = number(timer, "period")?.map_or(Time::ZERO, micros);
@@ -203,7 +203,9 @@ impl ThreadJobs {
         if differ {
             let phases = phases.len();
             let what = "its WCET is the longest work between two waits for the timer";
-            return Some(format!("has {phases} phases: {what}, its period the shortest"));
+            return Some(format!(
+                "has {phases} phases: {what}, and its period is the shortest period"
+            ));
         }
         let runs: usize = phases.iter().map(runs).sum();
         let one = phases.len() == 1 && runs > 1;

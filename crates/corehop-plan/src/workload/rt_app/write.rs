@@ -197,7 +197,7 @@ fn refusals(
         .into_iter()
         .filter(|&(what, time)| !tick.is_whole_us(time) && (what == "period" || budget.is_some()));
     refused.extend(finer.map(|(what, time)| {
-        format!("a {what} of {} us: rt-app takes whole microseconds", tick.us(time))
+        format!("a {what} of {} us: rt-app supports only whole microseconds", tick.us(time))
     }));
     if name.contains('/') {
         refused.push("rt-app writes a log file of this name: expected a name without `/`".into());
@@ -205,12 +205,12 @@ fn refusals(
     let Some(budget) = budget else {
         let longest = tick.whole_us(period.max(task.wcet()));
         if longest > MOST {
-            refused.push(format!("{longest} us: rt-app holds at most {MOST} us"));
+            refused.push(format!("a time of {longest} us: rt-app supports at most {MOST} us"));
         }
         return refused.into_iter();
     };
     let [least, most] = PERIODS;
-    let with = "SCHED_DEADLINE takes";
+    let with = "SCHED_DEADLINE supports";
     let us = |time| tick.us(time);
     let micros = |span: Nanos| span.get() / 1_000;
     // What rt-app gives to Linux are whole microseconds.
@@ -224,13 +224,13 @@ fn refusals(
     }
     if deadline > period {
         let what =
-            format!("a deadline of {} us beyond the period of {} us", us(deadline), us(period));
-        refused.push(format!("{what}: {with} none"));
+            format!("a deadline of {} us is beyond the period of {} us", us(deadline), us(period));
+        refused.push(format!("{what}: {with} no such times"));
     }
     if tick.whole_us(budget) > tick.full_us(deadline) {
         let (budget, deadline) = (us(budget), us(deadline));
-        let what = format!("a budget of {budget} us beyond the deadline of {deadline} us");
-        refused.push(format!("{what}: {with} none"));
+        let what = format!("a budget of {budget} us is beyond the deadline of {deadline} us");
+        refused.push(format!("{what}: {with} no such times"));
     }
     refused.into_iter()
 }
@@ -250,7 +250,7 @@ fn notes(set: &TaskSet) -> Vec<String> {
     let kept = due.then_some("deadline_us").into_iter().chain(set.unshown()).chain(others);
     let kept: Vec<&str> = kept.collect();
     if !kept.is_empty() {
-        let what = "the table `corehop` keeps what no thread shows";
+        let what = "only the table `corehop` contains the parameters that rt-app does not support";
         notes.push(format!("{what}: {}", kept.join(", ")));
     }
     notes.extend(everywhere(set, ranked));

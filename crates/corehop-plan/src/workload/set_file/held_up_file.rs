@@ -61,7 +61,7 @@ fn locks(
             Ok(Some(Locks::new(protocol, &sections, &wcets)?))
         }
         Some(protocol) => {
-            Err(wrong("", format!("locking is \"{protocol}\", and no task has locks")))
+            Err(wrong("", format!("locking is \"{protocol}\", but no task has locks")))
         }
         None if has_some => {
             Err(wrong("", "locking is missing: the protocol of the locks, pcp, pi or srp"))
@@ -253,7 +253,7 @@ mod tests {
         }
         let periods = r#"{"cpus": 1, "chains": [{"name": "c", "tasks": ["a", "b"], "activation": "event",
             "deadline_us": 9}], "tasks": [{"name": "a", "wcet_us": 1, "period_us": 5}, {"name": "b", "wcet_us": 1, "period_us": 6}]}"#;
-        assert!(parse(periods).unwrap_err().to_string().contains("expected one period"));
+        assert!(parse(periods).unwrap_err().to_string().contains("expected equal periods"));
         let circle = event(r#"["a", "b"]"#).replace(r#""activation": "event"}]"#, r#""activation": "event"}, {"name": "d", "tasks": ["b", "a"], "deadline_us": 90, "activation": "event"}]"#);
         assert!(parse(&of(&circle, "", "")).unwrap_err().to_string().contains("activates itself"));
     }

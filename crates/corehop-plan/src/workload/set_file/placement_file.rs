@@ -29,7 +29,7 @@ pub(super) fn places(
     match absent {
         None => Ok(Some(places.into_iter().flatten().collect())),
         Some(at) => {
-            let what = "cpus is absent: expected where it runs (cpus, pieces or shares) of each task, or of none";
+            let what = "cpus is absent, but other tasks have a place: state the place (cpus, pieces or shares) of each task, or of no task";
             Err(wrong(&format!("task {at}: "), what))
         }
     }

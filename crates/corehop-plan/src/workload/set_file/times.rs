@@ -66,8 +66,8 @@ impl ObjectFields<'_> {
         if time >= least {
             return Ok(Some(time));
         }
-        let value = tick.us(time);
-        Err(wrong(self.place, format!("{name} is {value}: expected more than nothing")))
+        let [value, least] = [time, least].map(|it| tick.us(it));
+        Err(wrong(self.place, format!("{name} is {value}: expected at least {least}")))
     }
 
     /// Reads a span; returns `None` if the object lacks the field. A number without a unit is in `unit`.

@@ -289,25 +289,25 @@ impl TraceProgress {
         let mut notes = Vec::new();
         if let Some(line) = cut {
             notes.push(format!(
-                "{name} ends within line {line}: it was cut off there, and what is before is used"
+                "{name} was cut off within line {line}: corehop uses only the lines before"
             ));
         }
         if self.accesses < window.take {
-            let has = if cut.is_some() { "what is left of it has" } else { "it has" };
+            let has = if cut.is_some() { "the part before the cut has" } else { "the trace has" };
             notes.push(format!(
-                "{name}: {has} {} accesses of the {} asked for",
+                "{name}: {has} only {} of the {} requested accesses",
                 self.accesses, window.take
             ));
         }
         if let (Some(thread), 1..) = (self.thread, self.others) {
             notes.push(format!(
-                "{name}: {} accesses of other threads than {} are left out (--trace-thread takes another one)",
+                "{name}: corehop omits {} accesses of threads other than {} (--trace-thread names another thread)",
                 self.others, thread
             ));
         }
         if self.unknown > 0 {
             notes.push(format!(
-                "{name}: {} lines are not of the format {source} and are left out",
+                "{name}: corehop omits {} lines that do not have the format {source}",
                 self.unknown
             ));
         }
@@ -396,8 +396,12 @@ mod tests {
         let cut = &LACKEY[..LACKEY.len() - 4];
         let read = read(cut, TraceWindow::default()).unwrap();
         assert_eq!(read.trace.accesses, 3);
-        assert!(read.notes[0].contains("ends within line 8"), "{:?}", read.notes);
-        assert!(read.notes[1].contains("3 accesses of the 1000000"), "{:?}", read.notes);
+        assert!(read.notes[0].contains("was cut off within line 8"), "{:?}", read.notes);
+        assert!(
+            read.notes[1].contains("only 3 of the 1000000 requested accesses"),
+            "{:?}",
+            read.notes
+        );
     }
 
     #[test]
@@ -407,7 +411,7 @@ mod tests {
         let first = read(text, TraceWindow::default()).unwrap();
         assert_eq!(first.trace.accesses, 2);
         let notes = first.notes.join("\n");
-        assert!(notes.contains("1 accesses of other threads than 1"), "{notes}");
+        assert!(notes.contains("1 accesses of threads other than 1"), "{notes}");
         assert!(notes.contains("recorded on AArch64"), "{notes}");
         let second =
             read(text, TraceWindow { thread: "2".parse().ok(), ..TraceWindow::default() }).unwrap();
@@ -441,8 +445,8 @@ mod tests {
             // An instruction before each access, and none of other threads.
             assert_eq!(read.trace.visits().unwrap(), [visit(1, "r", 2), visit(3, "r", 2)]);
             let notes = read.notes.join("\n");
-            assert!(notes.contains("2 accesses of other threads than W0.T501"), "{notes}");
-            assert!(!notes.contains("not of the format"), "{notes}");
+            assert!(notes.contains("2 accesses of threads other than W0.T501"), "{notes}");
+            assert!(!notes.contains("do not have the format"), "{notes}");
         }
         assert_eq!(asked("777").unwrap().trace.visits().unwrap(), [visit(2, "w", 3)]);
         assert_eq!(asked("W1.T501").unwrap().trace.visits().unwrap(), [visit(2, "w", 1)]);

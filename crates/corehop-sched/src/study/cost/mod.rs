@@ -294,11 +294,13 @@ impl PreemptionCostTable {
 impl EventCosts for &PreemptionCostTable {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let found = self.of(wss_kib).filter(|_| event == Event::Preemption);
-        found.map(|it| it.0).ok_or_else(|| NoCost(format!("{event}: it is not in the study")))
+        found
+            .map(|it| it.0)
+            .ok_or_else(|| NoCost(format!("the cost of {event} is not in the study")))
     }
     fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
         let found = self.of(wss_kib).map(|it| it.1.clone());
-        found.ok_or_else(|| NoCost("it is not in the study".to_owned()))
+        found.ok_or_else(|| NoCost("the study has no cost for this size".to_owned()))
     }
     fn happens(&self, event: Event) -> bool {
         event == Event::Preemption

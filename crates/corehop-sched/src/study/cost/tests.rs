@@ -152,7 +152,7 @@ fn what_makes_no_sense_is_refused_with_what_is_expected() {
         ("cpus = 1", "cpus = 0", "cpus is 0"),
         ("[4, 512]", "[512, 4]", "expected the lower first"),
         ("us_per_kib = 2.0", "us_per_kib = -2.0", "expected a number above zero"),
-        ("\"p-fp-rta\"", "\"rta\"", "it lets jobs migrate"),
+        ("\"p-fp-rta\"", "\"rta\"", "the test lets jobs migrate"),
         ("\"p-fp-rta\"", "\"p-fp\"", "unknown test"),
         ("edf_regions", "regions", "edf_regions"),
         ("sets = 40", "sets = 0", "expected at least 1"),

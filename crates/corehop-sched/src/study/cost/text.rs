@@ -146,6 +146,6 @@ fn reading(name: String, body: CostStudyText) -> Result<CostReading, String> {
 fn preempted(name: &str) -> Result<&'static Test, String> {
     let test = catalogue::test(name).map_err(|error| error.to_string())?;
     let stays = matches!(test.suffers, Suffers::Nothing | Suffers::Preemptions);
-    let why = "it lets jobs migrate, but the study has only the cost of preemptions";
+    let why = "the test lets jobs migrate, but the study has only the cost of preemptions";
     stays.then_some(test).ok_or_else(|| format!("{name}: {why}"))
 }

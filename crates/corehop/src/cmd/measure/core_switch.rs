@@ -84,7 +84,7 @@ impl Args {
         };
         let mut experiment = self.experiment();
         let sized = experiment.calls.iter().any(|call| call.is_sized());
-        let what = "none of the calls has a size (--call pread,pwrite)";
+        let what = "none of the calls has a size; pread and pwrite have one (--call pread,pwrite)";
         refuse(what, &[("--bytes", !self.bytes.is_empty() && !sized)])?;
         let (_, to) = experiment.pairs(&platform).map_err(ExperimentError::from)?[0];
         if self.to.on == LIVE {

@@ -173,7 +173,7 @@ impl TaskArgs {
         let usual = (stated.unwrap_or(Scheduler::GEdf), None);
         let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or(usual);
         let clusters = scheduler.reach() == MigrationReach::Clustered;
-        let what = format!("{scheduler} has no clusters (--scheduler c-edf has)");
+        let what = format!("{scheduler} has no clusters: use --scheduler c-edf");
         refuse(&what, &[("--cluster-level", self.cluster_level.is_some() && !clusters)])?;
         let usual = match scheduler.order() {
             JobPreference::Fair => 1.0,

@@ -53,7 +53,9 @@ fn sentence(done: &Replay) -> String {
     let Replay { windows, actions, difference } = done;
     match difference {
         None => {
-            format!("{windows} windows, {actions} actions: the placer made the same decisions.")
+            format!(
+                "The placer made the same decisions as in the log, in {windows} windows with {actions} actions."
+            )
         }
         Some(it) => {
             format!("window {}: the placer now decides differently from the log.", it.window)
