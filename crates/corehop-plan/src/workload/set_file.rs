@@ -486,7 +486,8 @@ mod tests {
             format!(r#"{{"cpus": 1, "tasks": [{{"wcet_us": {wcet}, "period_us": "1 h"}}]}}"#)
         };
         assert!(parse(&of("1")).is_ok());
-        let words = ["task 0", "period_us is 3600000000", "to 1099511627.776", "no whole number"];
+        let words =
+            ["task 0", "period_us is 3600000000", "to 1099511627.776", "not a whole number"];
         refused(&of("1.5"), &words);
     }
 

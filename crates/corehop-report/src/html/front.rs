@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 
 use crate::escape::escape;
 use crate::front::{PageFront, SurenessCheck, WordedChart};
-use corehop_plan::units::three_digits;
 
 /// Returns the first screen below the page's title.
 pub(super) fn front_html(front: &PageFront) -> String {
@@ -85,7 +84,7 @@ fn chart_html(chart: &WordedChart) -> String {
 /// Returns the sentence about the intervals of a chart, if the chart has intervals.
 fn intervals(chart: &WordedChart) -> String {
     let has_any = chart.lines.iter().any(|it| it.ends.is_some());
-    let level = three_digits(100.0 * chart.level);
+    let level = (1000.0 * chart.level).round() / 10.0;
     if has_any { format!(" Line: {level} % interval.") } else { String::new() }
 }
 

@@ -116,7 +116,7 @@ pub enum NoAnswer {
     )]
     OnePreemptor,
     /// A size has too few samples for the statistic.
-    #[error("no size has enough samples for {statistic}: no size has more than {most} samples")]
+    #[error("{statistic} needs more samples than any size has: measure more than {most} of a cell")]
     TooFew {
         /// The statistic that the question requested.
         statistic: Statistic,

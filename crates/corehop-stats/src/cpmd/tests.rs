@@ -247,7 +247,7 @@ fn samples_that_are_not_valid_are_left_out_and_without_samples_there_is_no_answe
     assert!(model.predict(&asked(64)).unwrap_err().to_string().contains("no sample"));
     let few = fitted(&[(64, 10.0)]);
     let p99 = DelayQuery { statistic: Statistic::P99, ..asked(64) };
-    assert!(few.predict(&p99).unwrap_err().to_string().contains("at most 41"));
+    assert!(few.predict(&p99).unwrap_err().to_string().contains("more than 41"));
 }
 
 /// Removes the first field of this name from a value; returns whether there was one.

@@ -299,7 +299,7 @@ mod tests {
         let unknown = MachineView { exclusive_caches: None, ..EXCLUSIVE };
         let verdict = waechtler_2(&views(&cells), &unknown, 0.05).unwrap();
         assert_eq!(verdict.outcome, TestOutcome::CannotTell);
-        assert!(verdict.evidence.contains("not known"), "{}", verdict.evidence);
+        assert!(verdict.evidence.contains("exclusive is unknown"), "{}", verdict.evidence);
         let inclusive = MachineView { exclusive_caches: Some(false), ..EXCLUSIVE };
         assert_eq!(outcome(waechtler_2(&views(&cells), &inclusive, 0.05)), TestOutcome::CannotTell);
     }

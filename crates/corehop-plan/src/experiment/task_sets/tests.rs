@@ -248,7 +248,10 @@ fn tasks_that_were_assigned_a_cpu_run_there_and_nowhere_else() {
         run.tasks.iter().map(|task| run.clusters[task.cluster].to_string()).collect();
     assert_eq!(clusters, ["3", "2", "3"]);
     let refused = on(Scheduler::PEdf, &[0, 2, 1]).unwrap_err().to_string();
-    assert!(refused.contains("task 1") && refused.contains("CPU 2 of 2"), "{refused}");
+    assert!(
+        refused.contains("task 1") && refused.contains("CPU 2, but the set has 2 CPUs"),
+        "{refused}"
+    );
     let migrating = on(Scheduler::GEdf, &[0, 1]).unwrap_err().to_string();
     assert!(migrating.contains("p-edf or p-fp"), "{migrating}");
 }

@@ -88,7 +88,11 @@ fn a_size_in_bytes_is_read_and_a_rounded_one_is_said() {
     assert_eq!(size(&of("1310720")), [1_310_720]);
     let rounded = of("1.3M");
     assert!(size(&rounded).is_empty(), "{:?}", rounded.platform.caches);
-    assert!(rounded.notes.join("\n").contains("L3: the size `1.3M`"), "{:?}", rounded.notes);
+    assert!(
+        rounded.notes.join("\n").contains("L3: corehop ignores the size `1.3M`"),
+        "{:?}",
+        rounded.notes
+    );
 }
 
 /// Returns a summary of lscpu with the further lines in `more`.

@@ -95,7 +95,7 @@ fn served(
         let lacking: Vec<_> = lacking.collect();
         if !lacking.is_empty() {
             notes.push(format!(
-                "CPU {last} is the highest CPU that a task names; {} tasks without CPUs may use all {cpus} CPUs",
+                "CPU {last} is the highest CPU that a task names; the tasks without CPUs ({}) may use all {cpus} CPUs",
                 lacking.len()
             ));
         }

@@ -27,7 +27,7 @@ fn a_table_of_usual_columns_is_the_set_that_it_means() {
     for words in [
         "smaller priority is taken as more urgent",
         "no number of CPUs, so corehop assumes 2",
-        "1 without CPUs may use all 2",
+        "the tasks without CPUs (1) may use all 2",
     ] {
         assert!(notes.contains(words), "{words}: {notes}");
     }

@@ -94,7 +94,7 @@ fn the_first_compares_the_sizes_next_to_the_l2_cache_and_needs_both() {
     let below: Vec<Cell> = cells.into_iter().filter(|cell| cell.kib < 3072).collect();
     let verdict = bastoni_1(&views(&below), &L7455, 0.05).unwrap();
     assert_eq!(verdict.outcome, TestOutcome::CannotTell);
-    assert!(verdict.evidence.contains("from 3072 KiB on"), "{}", verdict.evidence);
+    assert!(verdict.evidence.contains("another of at least 3072 KiB"), "{}", verdict.evidence);
     let unknown = MachineView { cache_bytes: &[], ..L7455 };
     assert_eq!(outcome(bastoni_1(&views(&below), &unknown, 0.05)), TestOutcome::CannotTell);
 }
