@@ -146,7 +146,8 @@ class TryOptions(TypedDict, total=False):
 
 
 class PlaceOptions(TypedDict, total=False):
-    """The options of `corehop place`; `for_` is `--for`, which is a word of Python."""
+    """The options of `corehop place`, and of `corehop place simulate` on a simulated machine; `for_` is `--for`, which is
+    a word of Python."""
 
     cgroup: str | os.PathLike[str] | None
     progress: str | os.PathLike[str] | None
@@ -155,6 +156,7 @@ class PlaceOptions(TypedDict, total=False):
     dry_run: bool
     search: bool
     start: str | Sequence[int] | None
+    pairs: int | None
     model: str | os.PathLike[str] | None
     for_: Time | None
     window: Time | None

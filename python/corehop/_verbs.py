@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from typing import Unpack, cast
+from typing import Unpack, cast, overload
 
 from corehop import _binary
 from corehop._answers import Answer, Trial
@@ -43,32 +43,55 @@ def try_(command: Command | None = None, /, **options: Unpack[TryOptions]) -> Tr
     return Trial(sentence, facts)
 
 
+@overload
 def place(
     *pids: int,
     command: Command | None = None,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     **options: Unpack[PlaceOptions],
-) -> Placement:
+) -> Placement: ...
+@overload
+def place(*, on: str | os.PathLike[str] | Platform, **options: Unpack[PlaceOptions]) -> Answer: ...
+def place(
+    *pids: int,
+    on: str | os.PathLike[str] | Platform | None = None,
+    command: Command | None = None,
+    output: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    **options: Unpack[PlaceOptions],
+) -> Placement | Answer:
     """Finds threads that wake each other, moves them together, checks that the move pays, and keeps or reverts it.
 
-    All affinity masks are restored at the end. Without `progress` nothing is moved: the placement is advice.
+    All affinity masks are restored at the end. Without `progress` nothing is moved: the placement is advice. With `on`
+    the placer places pairs of threads on a simulated machine, and the answer compares the pairs' rates.
 
     Args:
         *pids: Running processes.
+        on: In place of a program a simulated machine: the id of a platform, a file, or a `Platform`.
         command: A program to start, as a list or as a text as a shell takes it.
         output: The log to write; an existing log only with `force`.
-        **options: The options of `corehop place`: `progress="FILE"`, `for_="1min"` (`--for`), `window=0.1`, ….
+        **options: The options of `corehop place`: `progress="FILE"`, `for_="1min"` (`--for`), `window=0.1`, …; or of
+            `corehop place simulate`: `pairs=2`, `start="packed"`, `search=True`.
 
     Raises:
-        Usage: there is no program, or an option makes no sense.
+        Usage: there is no program, or an option makes no sense, or does not belong to this mode.
         NotPossible: the rights are missing, or this host has no source of evidence.
         Interrupted: Ctrl-C. The log until then is in the exception's `result`.
 
     Example:
         >>> placement = corehop.place(4711, progress="syscalls:sendmsg", for_="1min")   # doctest: +SKIP
         >>> print(placement.sentence)                                           # doctest: +SKIP
+        >>> simulated = corehop.place(on="xeon_e5520", pairs=2)
+        >>> [row["placement"] for row in simulated.rows]
+        ['left alone', 'each pair on one CPU', 'each pair below one cache', 'placed']
     """
+    if on is not None:
+        with named(on) as machine:
+            # The program refuses what belongs to a placer of processes, and names the option.
+            log = [] if output is None else [f"--output={os.fspath(output)}"]
+            others = [*log, *_force(force), *map(str, pids), *_program(command)]
+            return _answer(["place", "simulate", f"--on={machine}", *flags(options, PlaceOptions), *others], "rates")
     words = [*flags(options, PlaceOptions), *_force(force), *map(str, pids), *_program(command)]
     log = kept(lambda file: ["place", "--json", f"--output={file}", *words], output, "placed.jsonl", no_is_an_answer=True)
     return cast("Placement", log)

@@ -49,7 +49,7 @@ def told(verb: list[str]) -> dict[str, str]:
     ("kind", "verbs"),
     [
         (_options.TryOptions, [["try"]]),
-        (_options.PlaceOptions, [["place"]]),
+        (_options.PlaceOptions, [["place"], ["place", "simulate"]]),
         (_options.OffloadOptions, [["offload"], ["offload", "simulate"]]),
         (_options.ValidateOptions, [["sim", "validate"]]),
         (_options.ReportOptions, [["report"]]),
@@ -150,6 +150,18 @@ def test_placing_asks_for_a_log_and_reads_it(pretend: Pretend, tmp_path: Path) -
     pretend(leaves=None, code=3, says="corehop: CAP_BPF is missing\n")
     with pytest.raises(corehop.NotPossible, match="CAP_BPF is missing"):
         corehop.place(47)
+
+
+def test_placing_on_a_simulated_machine_compares_rates() -> None:
+    answer = corehop.place(on="xeon_e5520", pairs=2)
+    rates = {row["placement"]: row["rounds_per_s"] for row in answer.rows}
+    assert set(rates) == {"left alone", "each pair on one CPU", "each pair below one cache", "placed"}
+    assert max(row["of_best_percent"] for row in answer.rows[:3]) == pytest.approx(100)
+    assert f"{100 * rates['placed'] / max(list(rates.values())[:3]):.1f} %" in answer.sentence
+    with pytest.raises(corehop.Usage, match="47"):
+        corehop.place(47, on="xeon_e5520")  # type: ignore[call-overload]
+    with pytest.raises(corehop.Usage, match="nowhere"):
+        corehop.place(on="nowhere")
 
 
 def test_recording_is_a_measurement_of_a_program(pretend: Pretend) -> None:

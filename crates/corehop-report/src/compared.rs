@@ -343,7 +343,7 @@ fn percent(us: f64, it: &QuantityComparison) -> String {
 }
 
 /// Returns whether the change is stated in percent; a cost near 0 could change by thousands of percent.
-fn by_share(it: &QuantityComparison) -> bool {
+pub(super) fn by_share(it: &QuantityComparison) -> bool {
     it.a_us > 0.0 && it.margin_us < it.a_us
 }
 

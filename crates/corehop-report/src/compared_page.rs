@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A comparison of two results, or of the arms of a recording, as a page whose chart shows the cells that changed most.
 
-use super::compared::{counted, detectable, evidence, groups, table_of};
+use super::compared::{by_share, counted, detectable, evidence, groups, table_of};
 use super::figure::{PageSection, SectionPlace};
 use super::front::{MOST_LINES, PageFront, SurenessCheck, WordedChart, WordedLine};
 use super::{html, program_runs};
@@ -150,7 +150,7 @@ fn sensitivity(comparison: &ResultComparison) -> SurenessCheck {
 /// Returns a chart of the cells with the largest relative changes, with slower and faster cells first.
 fn chart(comparison: &ResultComparison) -> Option<WordedChart> {
     let mut cells: Vec<&QuantityComparison> =
-        comparison.gated().filter(|it| it.a_us > 0.0).collect();
+        comparison.gated().filter(|it| by_share(it)).collect();
     let rank = |it: &QuantityComparison| {
         (is_change(it.decided.outcome), (it.difference_us / it.a_us).abs())
     };
@@ -161,7 +161,12 @@ fn chart(comparison: &ResultComparison) -> Option<WordedChart> {
     let line = |it: &QuantityComparison| {
         let percent = |us: f64| 100.0 * us / it.a_us;
         WordedLine {
-            words: format!("{}: {}", it.quantity.name, it.decided.outcome.words()),
+            words: format!(
+                "{}: {} ({})",
+                it.decided.outcome.words(),
+                it.quantity.name,
+                it.quantity.group
+            ),
             value: percent(it.difference_us),
             ends: it.interval.map(|its| (percent(its.low), percent(its.high))),
             group: match it.decided.outcome {

@@ -37,21 +37,36 @@ pub fn simulate(
     let program = GangProgram::Exchange { items: 1, instructions: 0, through: Channel::Socket };
     let pairs_of = PairRehearsal { program, sharing: Sharing::Write, cpus };
     let done = rehearse(platform, &pairs_of, costs, search, 1).map_err(|error| failed(&error))?;
+    let rate = |&(placement, rate): &(&str, f64)| json!({"placement": placement, "rounds_per_s": rate, "of_best_percent": of_best(&done, rate)});
     let json = json!({
         "machine": platform.id, "pairs": pairs, "start": start, "wake_costs": costs,
-        "rounds_per_s": done, "simulated": true,
+        "rates": rates(&done).iter().map(rate).collect::<Vec<_>>(), "rounds_per_s": done, "simulated": true,
     });
     let text = text(&platform.name, pairs, &start, &done);
     Ok(Answer { sentence: sentence(&done), json, text, exit: Exit::Done })
 }
 
 fn sentence(done: &Rehearsed) -> String {
-    let of_best = |rate: f64| 100.0 * rate / done.best();
     format!(
         "With the placer the pairs reach {:.1} % of the rate of the best placement; without the placer they reach {:.1} %.",
-        of_best(done.placed),
-        of_best(done.alone)
+        of_best(done, done.placed),
+        of_best(done, done.alone)
     )
+}
+
+/// Returns a rate in percent of the best rate without the placer.
+fn of_best(done: &Rehearsed, rate: f64) -> f64 {
+    100.0 * rate / done.best()
+}
+
+/// Returns the rate of each placement, with the placement in words.
+fn rates(done: &Rehearsed) -> [(&'static str, f64); 4] {
+    [
+        ("left alone", done.alone),
+        ("each pair on one CPU", done.same),
+        ("each pair below one cache", done.together),
+        ("placed", done.placed),
+    ]
 }
 
 fn text(machine: &str, pairs: usize, start: &InitialPlacement, done: &Rehearsed) -> String {
@@ -59,14 +74,8 @@ fn text(machine: &str, pairs: usize, start: &InitialPlacement, done: &Rehearsed)
     let mut text = format!(
         "{machine}, simulated: {pairs} {pair} of threads that send each other messages, started {start}\n"
     );
-    let rates = [
-        ("left alone", done.alone),
-        ("each pair on one CPU", done.same),
-        ("each pair below one cache", done.together),
-        ("placed", done.placed),
-    ];
-    for (what, rate) in rates {
-        let of_best = 100.0 * rate / done.best();
+    for (what, rate) in rates(done) {
+        let of_best = of_best(done, rate);
         _ = writeln!(text, "  {what:<26} {rate:>12.0} rounds/s {of_best:>6.1} %");
     }
     let tried = done.said.iter().filter(|it| matches!(it, Action::Try(_))).count();
