@@ -7,12 +7,13 @@ use std::fmt::Write as _;
 
 use super::escape::escape;
 use super::figure::{FigureTable, PageSection, SectionPlace};
-use super::front::{PageFront, WordedChart, WordedLine, in_a_sentence};
+use super::front::{PageFront, WordedChart, WordedLine};
 use super::html;
 use super::label::time;
 use super::observed::{
     classes, firsts, how_many_threads, notes, occupants, processes, threads, title,
 };
+use super::program_runs::sentence;
 use corehop_decide::run_cost::{ClassCost, RunCost, event};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Absence, Absences, ObservedThread, Recording};
@@ -43,7 +44,7 @@ pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> Strin
     ];
     let front = PageFront {
         title: recording.facts.what.clone(),
-        answer: in_a_sentence(&firsts(recording, cost)),
+        answer: sentence(recording, cost, None),
         chart: Some(chart(cost)).filter(|it| !it.lines.is_empty()),
         next: Some(next()),
         facts: facts.to_vec(),

@@ -2,12 +2,26 @@
 //! A comparison of a program's runs as text that begins with the answer and continues with each quantity.
 
 use super::figure::{FigureTable, PageSection, SectionPlace};
+use super::front::in_a_sentence;
+use super::observed::firsts;
 use super::table::{micros, plain, wrapped};
 use corehop_decide::gate::{CostChange, Gate};
 use corehop_decide::program_runs::{
     ArmEffects, Effect, JudgedArm, RunComparison, RunQuantity, Seen, WallTimeGate,
 };
+use corehop_decide::run_cost::RunCost;
+use corehop_plan::samples::Recording;
 use corehop_plan::units::CpuList;
+
+/// Returns the answer about a recorded program as one sentence, which is the answer of the comparison if the program had
+/// arms.
+pub fn sentence(
+    recording: &Recording,
+    cost: &RunCost,
+    comparison: Option<&RunComparison>,
+) -> String {
+    in_a_sentence(&comparison.map_or_else(|| firsts(recording, cost), answers))
+}
 
 /// Writes the comparison of runs as text.
 pub fn text(comparison: &RunComparison) -> String {

@@ -7,7 +7,6 @@ use super::super::figure::PageSection;
 use super::super::{observed, observed_page, program_runs};
 use super::TerminalTables;
 use super::kind_front::KindFront;
-use crate::front::in_a_sentence;
 use corehop_results::{Recorded, Results};
 
 /// Tables of recorded programs have no headings of their own.
@@ -26,11 +25,10 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
 /// Returns the first screen about a recorded program, with its waiting and its absences.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let first = data.program.first()?;
-    let answer = observed::firsts(&first.recording, &first.cost);
-    let answer = first.comparison.as_ref().map_or(answer, program_runs::answers);
+    let answer = program_runs::sentence(&first.recording, &first.cost, first.comparison.as_ref());
     Some(KindFront {
         title: "Preemptions and migrations of a program".to_owned(),
-        answer: Some(in_a_sentence(&answer)),
+        answer: Some(answer),
         chart: Some(observed_page::chart(&first.cost)),
         checks: Vec::new(),
         next: observed_page::next(),

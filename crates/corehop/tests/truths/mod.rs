@@ -237,6 +237,7 @@ fn question_5_counts_the_waiting_that_the_kernel_counted() {
     let counted: Vec<f64> = counted.split_whitespace().map(|it| it.parse().unwrap()).collect();
     let waited = told["waited_ns"].as_f64().unwrap();
     assert!(waited > 0.2 * counted[0], "a hog had the CPU half of the time: {waited} {counted:?}");
+    assert!(told["sentence"].as_str().unwrap().contains("waited"), "{told}");
     assert!((waited - counted[1]).abs() < 0.1 * counted[1] + 2e7, "{waited} against {counted:?}");
 }
 

@@ -104,6 +104,8 @@ impl RecordingAnswer {
         let mut printed = Ok(());
         if self.json {
             let mut answer = observed::json(recording, cost);
+            answer["sentence"] =
+                program_runs::sentence(recording, cost, comparison.as_ref()).into();
             answer["costs"] = json!(origin);
             answer["comparison"] = json!(comparison);
             printed = print(&format!("{}\n", doubts::with(answer)));
