@@ -543,8 +543,7 @@ impl ComparedQuantity<'_> {
             equivalent: more.below.max(less.above),
         };
         let least = least(self.a, self.b);
-        // Two single values can be equal by chance.
-        let same = self.a == self.b && self.a.samples() > 1;
+        let same = self.a == self.b;
         Ok(Evidence { p_values: more.zip(less).map(of), least, same })
     }
 

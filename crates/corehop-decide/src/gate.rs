@@ -96,9 +96,9 @@ pub enum Gate {
 /// The p-values of the three hypotheses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PValues {
-    /// The p-value of "B costs no more than A and the margin".
+    /// The p-value of "B costs at most A plus the margin".
     pub slower: f64,
-    /// The p-value of "B costs no less than A less the margin".
+    /// The p-value of "B costs at least A minus the margin".
     pub faster: f64,
     /// The p-value of "B and A differ by more than the margin".
     pub equivalent: f64,

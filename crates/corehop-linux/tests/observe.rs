@@ -284,7 +284,7 @@ fn threads_beyond_the_descriptors_there_are_end_it_with_the_remedy() {
             other => {
                 let error = other.unwrap_err().to_string();
                 assert!(
-                    error.contains("following process") && error.contains("ulimit -n"),
+                    error.contains("cannot follow process") && error.contains("ulimit -n"),
                     "{error}"
                 );
             }

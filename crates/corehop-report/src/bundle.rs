@@ -22,7 +22,7 @@ pub struct BundleProvenance {
     pub parts: Vec<BundledPart>,
 }
 
-/// The machine that took the results of a bundle.
+/// The machine on which the results of a bundle were measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundledMachine {
     /// The id of the machine's platform.

@@ -480,7 +480,7 @@ mod tests {
             tests.map(|tests| tests.last().unwrap().name).map_err(|error| error.to_string())
         };
         assert_eq!((of(24), of(12), of(6)), (Ok("c-edf-6"), Ok("c-edf-6"), Ok("c-edf-2")));
-        assert!(of(9).unwrap_err().contains("clusters of 6, 3 CPUs"));
+        assert!(of(9).unwrap_err().contains("the clusters have 6, 3 CPUs"));
         assert!(of(48).unwrap_err().contains("has 24 CPUs, but the set is for 48"));
     }
 

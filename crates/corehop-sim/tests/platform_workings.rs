@@ -209,8 +209,18 @@ fn a_snoop_filter_or_slices_that_cannot_be_are_refused_by_their_key() {
         ("fold 4", "fold 3", "snoop_filter.index", "`fold 3` does not find 16 sets"),
         ("count = { value = 4", "count = { value = 0", "slices.count", "not 0"),
         ("count = { value = 4", "count = { value = 5", "slices.index", "does not find 5 slices"),
-        ("columns = { value = 2", "columns = { value = 0", "slices.columns", "in 0 columns"),
-        ("columns = { value = 2", "columns = { value = 9", "slices.columns", "in 9 columns"),
+        (
+            "columns = { value = 2",
+            "columns = { value = 0",
+            "slices.columns",
+            "do not fill 0 columns",
+        ),
+        (
+            "columns = { value = 2",
+            "columns = { value = 9",
+            "slices.columns",
+            "do not fill 9 columns",
+        ),
     ] {
         assert!(LAST_LEVEL.contains(from), "{from}");
         let text = format!("{MACHINE}{}", LAST_LEVEL.replacen(from, to, 1));

@@ -114,7 +114,7 @@ fn questions_without_an_answer_say_why() {
     ask(&["--wss", "64KiB", "--load", "heavy"], 2, &["load=heavy", "the measured values are idle"]);
     ask(&["--wss", "64KiB", "--only", "colour=red"], 2, &["no `colour`"]);
     ask(&["--wss", "64KiB", "--only", "page"], 2, &["NAME=VALUE"]);
-    ask(&["--wss", "64KiB", "--statistic", "p99"], 1, &["at most 24"]);
+    ask(&["--wss", "64KiB", "--statistic", "p99"], 1, &["more than 24"]);
     ask(&["--wss", "64"], 2, &["no unit"]);
     let strange = folder.path().join("strange.json");
     std::fs::write(&strange, "{}").unwrap();
@@ -274,7 +274,7 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     // Too few samples for a statistic make no yes, and are no fault of the set's.
     let few = ask("gfb", &model, &["--statistic", "p99"]);
     assert_eq!(few["schedulable"], "unknown", "{few}");
-    assert!(few["why"].as_str().unwrap().contains("enough samples for p99"), "{few}");
+    assert!(few["why"].as_str().unwrap().contains("p99 needs more samples"), "{few}");
     // A median without an interval makes no yes.
     let mut known: Value = serde_json::from_str(&std::fs::read_to_string(&model).unwrap()).unwrap();
     forget_intervals(&mut known);

@@ -94,16 +94,6 @@ fn a_mark_of_the_encoding_before_an_export_is_no_part_of_the_export() {
 }
 
 #[test]
-fn two_exports_of_one_run_are_not_one_measurement_although_their_times_are_equal() {
-    let scratch = tempfile::tempdir().unwrap();
-    let one = |name: &str| {
-        export(scratch.path(), name, &[r#"{"command": "x", "times": [0.25]}"#.to_owned()])
-    };
-    let (exit, said, _) = compare(&[&one("a.json"), &one("b.json")], &[]);
-    assert!(exit == Some(1) && said.contains("Cannot tell whether B is slower"), "{said}");
-}
-
-#[test]
 fn a_comparison_is_a_page_too() {
     let scratch = tempfile::tempdir().unwrap();
     let file = export(scratch.path(), "a.json", &[result("old", 0.1), result("new", 0.2)]);

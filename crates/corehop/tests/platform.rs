@@ -281,7 +281,10 @@ fn the_descriptions_of_other_programs_are_platforms_with_notes_of_what_they_leav
     let (text, notes) = answer_with_notes(&[&lscpu, "-o", output.to_str().unwrap()]);
     assert!(text.contains("2 CPUs in 2 cores and 1 package"), "{text}");
     let notes = notes.replace("\n      ", " ");
-    assert!(notes.contains("note: no cache is stated") && notes.contains("[[tlb]]"), "{notes}");
+    assert!(
+        notes.contains("note: the file states no cache") && notes.contains("[[tlb]]"),
+        "{notes}"
+    );
     let written = Platform::from_toml(&fs::read_to_string(output).unwrap()).unwrap();
     assert_eq!(written.cores.source.to_string(), "cited: lscpu -J");
     let hwloc = write("b.xml", "<topology><object type=\"Machine\"/></topology>");

@@ -223,7 +223,7 @@ impl Coverage {
         };
         let calls = self.calls;
         format!(
-            "The kernel counted {calls} calls that qualify; the library saw {percent:.2} % of them.{missed}"
+            "The kernel counted {calls} calls that qualify for off-loading; the library saw {percent:.2} % of these calls.{missed}"
         )
     }
 }

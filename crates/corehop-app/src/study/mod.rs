@@ -48,7 +48,7 @@ pub struct StudyRequest {
 pub struct StudyForms {
     /// The output file for the counts.
     pub output: Option<PathBuf>,
-    /// The costs by which delays are converted to working set sizes.
+    /// The cost model that converts delays to working-set sizes.
     pub costs: CostRequest,
     /// The output file for a page.
     pub page: Option<PathBuf>,

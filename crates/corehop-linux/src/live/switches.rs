@@ -413,6 +413,6 @@ mod tests {
         work.file = None;
         let result = CallPath::Here.call(&mut work).unwrap();
         let error = work.check(result).unwrap_err().to_string();
-        assert!(error.contains("not 512"), "{error}");
+        assert!(error.contains("instead of 512"), "{error}");
     }
 }

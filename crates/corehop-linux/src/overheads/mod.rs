@@ -74,7 +74,9 @@ pub(crate) fn overheads(
             }
             Ok((observation, RunEnd::Complete)) => facts.recording = Some(observation),
             Err(KernelTimingError::NoBpf(error)) => {
-                let why = format!("times in the kernel, and times by the number of tasks: {error}");
+                let why = format!(
+                    "overheads inside the kernel, and overheads by the number of tasks ({error})"
+                );
                 facts.missing.push(why);
             }
             Err(error) => return Err(error.into()),

@@ -331,7 +331,7 @@ pub struct Server {
 }
 
 /// A random service time that changes slowly, so that a server is slow during one touch and quick during the next
-/// touch. The drift represents causes that the simulation leaves out: refresh, closed rows, and turns of the bus
+/// touch. The drift of the service time represents causes that the simulation leaves out: refresh, closed rows, and turns of the bus
 /// between reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

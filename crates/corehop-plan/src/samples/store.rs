@@ -77,7 +77,7 @@ impl FileKind {
         Ok(Self { rows, schema: found, provenance })
     }
 
-    /// Returns the metadata of an Arrow schema that states this kind, so that the kind goes wherever the rows
+    /// Returns the metadata of an Arrow schema, which states the kind of the file, so that the kind goes wherever the rows
     /// go.
     pub fn metadata(&self) -> HashMap<String, String> {
         HashMap::from([

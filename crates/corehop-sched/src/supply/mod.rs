@@ -263,7 +263,7 @@ impl Supplies {
     fn of(cpus: BTreeMap<u32, Supply>, watched: BTreeMap<u32, WindowCensus>, origin: &str) -> Self {
         let worst = Supply::worst_of(cpus.values());
         let note = format!(
-            "{origin} Tests that choose CPUs, and tests of one CPU, use the minimum supply of all CPUs; if the set gives a task its CPU, the supply of that CPU applies."
+            "{origin} A test that assigns tasks to CPUs itself, or tests one CPU, uses the smallest supply of all CPUs; a task that the set assigns to a CPU gets the supply of that CPU."
         );
         Self { cpus, worst, watched, note }
     }

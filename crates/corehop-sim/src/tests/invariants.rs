@@ -54,7 +54,10 @@ pub(super) fn check(machine: &Hierarchy<Ledger>) -> Result<(), String> {
     }
     for (cpu, counters) in machine.counters.iter().enumerate() {
         require(counters.supplied() == counters.accesses(), || {
-            format!("CPU {cpu} was supplied {} times: {counters:?}", counters.supplied())
+            format!(
+                "caches and memory answered {} accesses of CPU {cpu}: {counters:?}",
+                counters.supplied()
+            )
         })?;
     }
     Ok(())

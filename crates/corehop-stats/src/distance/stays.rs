@@ -44,8 +44,8 @@ pub fn stays(series: &[(u64, f64)], levels: &ExchangeLevels) -> LevelResidence {
     stays_of_all(&[series], levels)
 }
 
-/// Returns the time at each level for several pairs of CPUs together: shares are of the time of all pairs,
-/// and the changes and visits of all pairs are added.
+/// Returns the time at each level of exchange times for several pairs of CPUs together. Each share is a part of the
+/// time of all pairs; changes and stays are summed over all pairs.
 pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> LevelResidence {
     let visits: Vec<Vec<LevelSojourn>> =
         series.iter().map(|of_pair| seen(of_pair, levels)).collect();

@@ -145,7 +145,7 @@ pub enum SwitchesError {
 impl SwitchCell {
     /// The largest number of calls in a batch.
     pub const MOST_CALLS: u32 = 1_000_000;
-    /// The largest number of bytes of a call.
+    /// The largest payload of a core switch, in bytes.
     pub const MOST_BYTES: u64 = 1 << 20;
     /// The largest number of outstanding calls.
     pub const MOST_OUTSTANDING: u32 = 64;
