@@ -147,7 +147,8 @@ mod tests {
         assert!(mode.contains("calibrate") && !mode.contains("doctor"), "{mode}");
         let form = said("corehop convert set.json").unwrap();
         assert!(
-            form.contains("The forms: tasks, rt-app") && form.contains("corehop convert --help")
+            form.contains("The forms are: tasks, rt-app")
+                && form.contains("corehop convert --help")
         );
         let verb = said("corehop mesure").unwrap();
         assert!(verb.contains("nearest is `measure`") && verb.contains("doctor"), "{verb}");
