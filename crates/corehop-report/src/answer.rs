@@ -76,7 +76,7 @@ fn beside(group: &CompanyCosts, control: Option<&HeadlineCost>, differ: bool) ->
             let absence = "eaving the CPU for as long while nothing runs costs";
             // What costs more than every whole is no part of one.
             if group.costs.iter().any(|it| control.median_us <= it.median_us) {
-                format!(" Of that, l{absence} {us} µs{ends}.")
+                format!(" Of that delay, l{absence} {us} µs{ends}.")
             } else {
                 format!(" L{absence} no less: {us} µs{ends}.")
             }
@@ -222,7 +222,7 @@ mod tests {
              preemption length 4 ms, nothing ran meanwhile): medians, with 95 % intervals from 20 replicates \
              each; classes are as the machine declares them. If a preemptor walked 4 MiB meanwhile, a \
              preemption costs 288 µs [261, 375], and no migration was measured in that company to compare \
-             with. Of that, leaving the CPU for as long while nothing runs costs 240 µs [54.0, 376]."
+             with. Of that delay, leaving the CPU for as long while nothing runs costs 240 µs [54.0, 376]."
         );
     }
 
@@ -233,7 +233,7 @@ mod tests {
         let quiet = group(Company::nothing(), &[leave]);
         let told = of(vec![quiet, preempted], Some(leave));
         let no_less = "Leaving the CPU for as long while nothing runs costs no less: 228 µs";
-        assert!(told.contains(no_less) && !told.contains("Of that"), "{told}");
+        assert!(told.contains(no_less) && !told.contains("Of that delay"), "{told}");
     }
 
     #[test]

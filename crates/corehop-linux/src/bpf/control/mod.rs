@@ -336,8 +336,7 @@ impl ControlPages {
         }
         Err(BpfError::Failed {
             what: format!(
-                "watching thread {tid}: the kernel knows it by another number (is this a PID \
-                 namespace?), which"
+                "watching thread {tid}, which has another number in the kernel (is this a PID namespace?)"
             ),
             source: io::Error::from_raw_os_error(libc::ESRCH),
         })

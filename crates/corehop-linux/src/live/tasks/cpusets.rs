@@ -98,7 +98,7 @@ impl Partitions {
         }
         self.whole.take().into_iter().for_each(WholeHost::keep);
         let why = format!("{}; try `corehop doctor restore`", left.join("; "));
-        Err(MachineError::Failed { what: "taking clusters of CPUs back".to_owned(), why })
+        Err(MachineError::Failed { what: "removing the clusters of CPUs".to_owned(), why })
     }
 
     /// Moves the calling thread into its cluster.
