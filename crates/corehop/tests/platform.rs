@@ -279,7 +279,19 @@ fn the_descriptions_of_other_programs_are_platforms_with_notes_of_what_they_leav
     let lscpu = write("a.json", &format!("{{\"cpus\": [{},{}]}}", cpu(0), cpu(1)));
     let output = folder.path().join("a.toml");
     let (text, notes) = answer_with_notes(&[&lscpu, "-o", output.to_str().unwrap()]);
-    assert!(text.contains("2 CPUs in 2 cores and 1 package"), "{text}");
+    assert!(text.contains("2 CPUs in 2 cores and 1 package."), "{text}");
+    let summary = [
+        ("On-line CPU(s) list", "0,1"),
+        ("Thread(s) per core", "1"),
+        ("Core(s) per socket", "2"),
+        ("Socket(s)", "1"),
+        ("L1d cache", "64 KiB (2 instances)"),
+    ];
+    let line = |(name, data): (&str, &str)| format!(r#"{{"field": "{name}:", "data": "{data}"}}"#);
+    let lines = summary.map(line).join(",");
+    let (text, _) = answer_with_notes(&[&write("s.json", &format!(r#"{{"lscpu": [{lines}]}}"#))]);
+    let text = text.replace('\n', " ");
+    assert!(text.contains("last stated cache level is L1, with 32 KiB in each instance"), "{text}");
     let notes = notes.replace("\n      ", " ");
     assert!(
         notes.contains("note: the file states no cache") && notes.contains("[[tlb]]"),

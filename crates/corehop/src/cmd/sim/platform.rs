@@ -134,9 +134,14 @@ fn sentence(platform: &Platform) -> String {
         1 => "; 1 fact of its description is contradicted".to_owned(),
         several => format!("; {several} facts of its description are contradicted"),
     };
-    let last = platform.llc_size().map_or_else(String::new, |size| {
-        format!(", with {} of last-level cache in one instance", label::size(size))
-    });
+    // A description may end at a private cache, which is no last-level cache.
+    let last =
+        platform.cache_sizes().into_iter().max().map_or_else(String::new, |(level, size)| {
+            format!(
+                "; the last stated cache level is L{level}, with {} in each instance",
+                label::size(size)
+            )
+        });
     format!(
         "{} ({}) has {} in {} and {}{last}{doubts}.",
         platform.name,
