@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::figure::{FigureTable, PageSection, SectionPlace};
-use super::front::{PageFront, WordedChart, WordedLine};
+use super::front::{PageFront, SurenessCheck, WordedChart, WordedLine};
 use super::html;
 use super::table::plain;
 use corehop_plan::shown;
@@ -17,6 +17,9 @@ use corehop_plan::shown;
 pub const SCHEMAS: [&str; 2] = ["corehop-offload", "corehop-offload-simulated"];
 /// The version that both schemas of an answer have.
 pub const VERSION: u64 = 1;
+
+/// The share of a program's calls, in percent, that the library must see.
+const ENOUGH_SEEN: f64 = 99.0;
 
 /// The reason why a text is not a readable answer of `corehop offload`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,6 +103,7 @@ impl OffLoadAnswer {
         let front = PageFront {
             title: self.title(),
             answer: self.sentence(),
+            checks: self.checks(),
             chart: self.chart(),
             next: Some((
                 "corehop measure core-switch".to_owned(),
@@ -114,6 +118,27 @@ impl OffLoadAnswer {
         let section = self.sentences().into_iter().skip(1).fold(section, PageSection::says);
         let tables = self.table().map(FigureTable::shown).into_iter().collect();
         html::page_of(&front, vec![PageSection { tables, ..section }])
+    }
+
+    /// Returns the checks behind the answer about a program: the calls that were timed on both cores, and the share of the
+    /// kernel's calls that the library saw, if the kernel counted the calls.
+    fn checks(&self) -> Vec<SurenessCheck> {
+        let has = |row: &Value, key: &str| row.get(key).is_some_and(Value::is_number);
+        let calls = || self.rows().iter().filter(|row| row.get("call").is_some());
+        let timed = calls().filter(|row| has(row, "here_ns") && has(row, "there_ns")).count();
+        let (all, seen) = (calls().count(), self.0.pointer("/coverage/percent"));
+        let both = (all > 0).then(|| {
+            SurenessCheck::new(
+                timed == all,
+                format!("{timed} of {all} system calls were timed on both cores"),
+            )
+        });
+        let seen = seen.and_then(Value::as_f64).map(|percent| {
+            let text =
+                format!("the library saw {percent:.1} % of the calls that the kernel counted");
+            SurenessCheck::new(percent >= ENOUGH_SEEN, text)
+        });
+        [both, seen].into_iter().flatten().collect()
     }
 
     /// Returns a chart that compares the time of a system call on the program's cores with the time on
@@ -201,7 +226,7 @@ mod tests {
     use super::*;
 
     const ANSWER: &str = r#"{"schema": "corehop-offload", "version": 1, "program": ["a\u001bb"], "os_cores": "1",
-        "mechanism": "v5", "by_call": [{"call": "read", "calls": 3, "here_ns": 12.5}, {"call": "write", "calls": 4}],
+        "mechanism": "v5", "coverage": {"percent": 98.0}, "by_call": [{"call": "read", "calls": 3, "here_ns": 12.5}, {"call": "write", "calls": 4}],
         "sentences": ["2 of 3 calls were made on CPU 1.", "The kernel counted 7."]}"#;
 
     #[test]
@@ -214,6 +239,8 @@ mod tests {
         assert!(!text.contains('\u{1b}') && text.contains(" -"), "{text}");
         let page = answer.page("corehop report a.json --table text");
         assert!(page.contains("2 of 3 calls") && page.contains("Off-load of"));
+        assert!(page.contains("0 of 2 system calls were timed on both cores"), "{page}");
+        assert!(page.contains("the library saw 98.0 % of the calls"), "{page}");
     }
 
     #[test]
