@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from typing import Unpack, cast, overload
+from typing import Literal, Unpack, cast, overload
 
 from corehop import _binary
 from corehop._answers import Answer, Trial
@@ -46,6 +46,7 @@ def try_(command: Command | None = None, /, **options: Unpack[TryOptions]) -> Tr
 @overload
 def place(
     *pids: int,
+    on: Literal["live"] = "live",
     command: Command | None = None,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
@@ -55,7 +56,7 @@ def place(
 def place(*, on: str | os.PathLike[str] | Platform, **options: Unpack[PlaceOptions]) -> Answer: ...
 def place(
     *pids: int,
-    on: str | os.PathLike[str] | Platform | None = None,
+    on: str | os.PathLike[str] | Platform = "live",
     command: Command | None = None,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
@@ -86,7 +87,7 @@ def place(
         >>> [row["placement"] for row in simulated.rows]
         ['left alone', 'each pair on one CPU', 'each pair below one cache', 'placed']
     """
-    if on is not None:
+    if on != "live":
         with named(on) as machine:
             # The program refuses what belongs to a placer of processes, and names the option.
             log = [] if output is None else [f"--output={os.fspath(output)}"]

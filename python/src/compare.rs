@@ -48,6 +48,7 @@ pub(crate) fn compare(
         width: COLUMNS,
         output,
         force,
+        command: String::new(),
     };
     // Those of an earlier call are not about these files.
     doubts::forget();

@@ -15,7 +15,6 @@ use corehop_plan::shown;
 use corehop_plan::units::Nanos;
 use corehop_report::compared;
 use corehop_report::compared_page::{self, ComparisonHeading};
-use corehop_report::front::shell_word;
 use corehop_stats::estimator::Estimator;
 use serde_json::{Value, json};
 
@@ -50,6 +49,8 @@ pub struct ComparisonRequest {
     pub output: Option<PathBuf>,
     /// Whether an existing file may be replaced.
     pub force: bool,
+    /// The command line that prints the comparison as JSON; empty if no command line asked.
+    pub command: String,
 }
 
 impl ComparisonRequest {
@@ -63,10 +64,26 @@ impl ComparisonRequest {
         1.0 - self.confidence
     }
 
-    /// The output file of the page, which is neither of the results.
+    /// The output file of the page, which is none of the files that are read: the results, the files in a folder, and
+    /// the second file of a run.
     fn page(&self) -> Result<Option<OutputFile>, Failure> {
+        let Some(output) = &self.output else { return Ok(None) };
         let inputs: Vec<&Path> = self.results().map(PathBuf::as_path).collect();
-        OutputFile::if_asked(self.output.as_ref(), &inputs, self.force)
+        let is_read = |folder: &&&Path| {
+            folder.is_dir() && output.parent() == Some(folder) && is_result(output)
+        };
+        let is_second = |file: &&&Path| {
+            let first = |kind: &RowKind| kind.suffix().and_then(|_| kind.first_of(output));
+            RowKind::ALL.iter().filter_map(first).any(|first| first == **file)
+        };
+        if inputs.iter().any(|it| is_read(&it) || is_second(&it)) {
+            let what = format!(
+                "{} is one of the compared results: name another file",
+                shown::path(output)
+            );
+            return Err(Failure::says(Exit::Usage, what));
+        }
+        OutputFile::new(output, &inputs, self.force).map(Some)
     }
 
     /// The one or two results that are compared.
@@ -83,9 +100,7 @@ impl ComparisonRequest {
     ) -> Result<(), Failure> {
         let Some(file) = file else { return Ok(()) };
         let names: Vec<String> = self.results().map(|path| shown::path(path)).collect();
-        let words: Vec<String> = names.iter().map(|it| shell_word(it)).collect();
-        let everything = format!("corehop compare {} --json", words.join(" "));
-        file.write(page(&ComparisonHeading { names: &names, answer, everything: &everything }))
+        file.write(page(&ComparisonHeading { names: &names, answer, everything: &self.command }))
     }
 
     /// Rejects a delay estimator if there are no delays.
@@ -105,12 +120,13 @@ impl ComparisonRequest {
 /// # Errors
 /// Fails with exit code 2 for results that cannot be compared, and with the errors of all [readers](crate::input).
 pub fn compare(args: &ComparisonRequest) -> Result<Answer, Failure> {
+    let page = args.page()?;
     let folders = args.b.as_ref().map(|b| (args.a.is_dir(), b.is_dir()));
     let estimator = args.estimator.unwrap_or(Estimator::Difference);
     match (&args.b, folders) {
         (Some(b), Some((true, true))) => {
             let [a, b] = [folder(&args.a, estimator)?, folder(b, estimator)?];
-            results(args, &a, &b, None)
+            results(args, [&a, &b], None, page)
         }
         (Some(_), Some((true, false) | (false, true))) => {
             let what = "compare two folders or two files, not a folder with a file";
@@ -118,22 +134,22 @@ pub fn compare(args: &ComparisonRequest) -> Result<Answer, Failure> {
         }
         (Some(b), _) => {
             if let Some([a, b]) = commands::of_two_exports(&args.a, b)? {
-                return results(args, &a, &b, None);
+                return results(args, [&a, &b], None, page);
             }
             let [a, from] = [file(&args.a, estimator)?, file(b, estimator)?];
-            results(args, &a, &from, beside(args, b)?.as_ref())
+            results(args, [&a, &from], beside(args, b)?.as_ref(), page)
         }
-        (None, _) => alone(args),
+        (None, _) => alone(args, page),
     }
 }
 
 /// Compares the parts of one file: the arms of a recording, or the commands in a hyperfine export.
-fn alone(args: &ComparisonRequest) -> Result<Answer, Failure> {
+fn alone(args: &ComparisonRequest, page: Option<OutputFile>) -> Result<Answer, Failure> {
     if let Some([a, b]) = commands::of_one_export(&args.a)? {
-        return results(args, &a, &b, None);
+        return results(args, [&a, &b], None, page);
     }
     if recording(&args.a)? {
-        return arms(args);
+        return arms(args, page);
     }
     let what = format!(
         "missing second result: only a recording with arms, or an export of hyperfine with two commands, can be compared \
@@ -147,12 +163,11 @@ fn alone(args: &ComparisonRequest) -> Result<Answer, Failure> {
 /// tested.
 fn results(
     args: &ComparisonRequest,
-    a: &Quantities,
-    b: &Quantities,
+    [a, b]: [&Quantities; 2],
     beside: Option<&RunComparison>,
+    page: Option<OutputFile>,
 ) -> Result<Answer, Failure> {
     args.estimates(a.has_delays() || b.has_delays())?;
-    let page = args.page()?;
     let comparison = comparison::compare(a, b, args.margin(), args.alpha())
         .map_err(|error| Failure::new(Exit::Usage, error))?;
     let gate = comparison.gate(&args.fail_on);
@@ -191,9 +206,8 @@ fn beside(args: &ComparisonRequest, b: &Path) -> Result<Option<RunComparison>, F
 }
 
 /// Compares the arms of one recording.
-fn arms(args: &ComparisonRequest) -> Result<Answer, Failure> {
+fn arms(args: &ComparisonRequest, page: Option<OutputFile>) -> Result<Answer, Failure> {
     args.estimates(false)?;
-    let page = args.page()?;
     let usage = |error| Failure::new(Exit::Usage, error);
     let comparison = program_runs::arms(&runs(&args.a)?, args.alpha()).map_err(usage)?;
     if comparison.arms.iter().all(|arm| arm.effects.is_empty()) {

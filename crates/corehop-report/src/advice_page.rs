@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::decided::{
-    constants_of, cost, isolation, partitioning, rules, time, together, withheld,
+    constants_of, cost, is_bound, isolation, partitioning, rules, time, together, withheld,
 };
 use super::escape::escape;
 use super::figure::{FigureTable, PageSection, SectionPlace};
@@ -76,7 +76,7 @@ fn chart(advice: &Advice) -> Option<WordedChart> {
         let moved = rule.moves.first()?;
         let (wss, event, pays) = (size(Bytes::new(rule.wss_bytes)), moved.event, moved.pays_from);
         Some(WordedLine {
-            words: format!("{wss}, {event}{}", if moved.at_most { ", at most" } else { "" }),
+            words: format!("{wss}, {event}{}", if is_bound(moved) { ", at most" } else { "" }),
             value: pays.estimate_us,
             ends: pays.low_us.zip(pays.high_us),
             group: 0,
@@ -86,7 +86,7 @@ fn chart(advice: &Advice) -> Option<WordedChart> {
     (!lines.is_empty()).then(|| WordedChart {
         quantity: "expected wait from which a move pays, in µs".to_owned(),
         unit: "µs",
-        point: "median",
+        point: "estimate",
         level: 0.95,
         under: format!("load {}, {}", rules[0].load, rules[0].company),
         lines: WordedLine::spread(lines),

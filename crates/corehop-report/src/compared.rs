@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::figure::FigureTable;
+use super::label;
 use super::table::{micros, plain, wrapped};
 use corehop_decide::comparison::{QuantityComparison, ResultComparison};
 use corehop_decide::gate::{CostChange, FailOn, Gate};
@@ -61,7 +62,7 @@ pub fn answer(comparison: &ResultComparison, fail_on: &[FailOn]) -> String {
 }
 
 /// Returns a number of cells as text, `1 cell` or `2 cells`.
-pub(super) fn counted(cells: usize) -> String {
+fn counted(cells: usize) -> String {
     format!("{cells} {}", if cells == 1 { "cell" } else { "cells" })
 }
 
@@ -149,7 +150,7 @@ pub(super) fn evidence(comparison: &ResultComparison) -> Vec<String> {
     let holds = level.map(|level| {
         format!(
             "Each interval holds at {} % for its cell alone; the outcomes are corrected for all {}. A/A compares A with itself.",
-            three_digits(100.0 * level),
+            label::level(level),
             counted(comparison.gated().count())
         )
     });
@@ -191,7 +192,7 @@ fn not_gated(comparison: &ResultComparison) -> Vec<String> {
 }
 
 /// Returns the slowdown that each gated cell would have shown, as a share of A's cost, from the smallest to the largest.
-pub(super) fn detectable(comparison: &ResultComparison) -> Vec<f64> {
+fn detectable(comparison: &ResultComparison) -> Vec<f64> {
     let share =
         |it: &QuantityComparison| Some(it.detectable_us? / it.a_us).filter(|_| it.a_us > 0.0);
     let mut seen: Vec<f64> = comparison.gated().filter_map(share).collect();
@@ -211,8 +212,8 @@ fn sensitivity(comparison: &ResultComparison) -> String {
         0 => "No slowdown would have been seen with 80 % power.".to_owned(),
         1 => format!("A slowdown of {} would have been seen with 80 % power.", percent(0)),
         n => format!(
-            "A slowdown of {} would have been seen with 80 % power in the most sensitive cell, of {} in half of the cells, of {} in \
-             the least sensitive of {n}.",
+            "A slowdown of {} would have been seen with 80 % power in the most sensitive cell, of {} in half of the {n} cells \
+             with a known limit, of {} in the least sensitive of them.",
             percent(0),
             percent((n - 1) / 2),
             percent(n - 1)

@@ -1,42 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A comparison of two results, or of the arms of a recording, as a page whose chart shows the cells that changed most.
 
-use super::compared::{by_share, counted, detectable, evidence, groups, table_of};
+use super::compared::{by_share, evidence, groups, table_of};
 use super::figure::{PageSection, SectionPlace};
 use super::front::{MOST_LINES, PageFront, SurenessCheck, WordedChart, WordedLine};
 use super::{html, program_runs};
-use corehop_decide::comparison::{QuantityComparison, ResultComparison};
+use corehop_decide::comparison::{Quantity, QuantityComparison, ResultComparison};
 use corehop_decide::gate::CostChange;
 use corehop_decide::program_runs::{ArmEffects, RunComparison, WallTimeGate};
-use corehop_plan::units::three_digits;
 
-/// The slowdown that a comparison with enough replicates shows in half of its cells.
+/// The slowdown beyond the margin that a sensitive cell shows, as a share of the cost.
 const ENOUGH: f64 = 0.1;
 
-/// The titles and commands of a page about a comparison.
+/// The names, the answer and the command of a page about a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct ComparisonHeading<'a> {
-    /// The names of the results: the baseline, and the second result if the comparison has one.
+    /// The names of the compared files or folders: one file with two results, or the baseline and the second result.
     pub names: &'a [String],
     /// The sentence that answers the gate.
     pub answer: &'a str,
-    /// The command that prints the complete comparison.
+    /// The command that prints the complete comparison; empty if no command line asked.
     pub everything: &'a str,
 }
 
 impl ComparisonHeading<'_> {
     fn front(&self) -> PageFront {
-        let facts =
-            self.names.iter().zip(["A", "B"]).map(|(name, letter)| format!("{letter}: {name}"));
+        let facts = match self.names {
+            [one] => vec![one.clone()],
+            all => all
+                .iter()
+                .zip(["A", "B"])
+                .map(|(name, letter)| format!("{letter}: {name}"))
+                .collect(),
+        };
+        let gate = (!self.everything.is_empty()).then(|| {
+            let command = self.everything.trim_end_matches(" --json").to_owned();
+            (command, "exits with code 0 only if the gate passes.")
+        });
         PageFront {
             title: "Did it become slower?".to_owned(),
             answer: self.answer.to_owned(),
             everything: self.everything.to_owned(),
-            facts: facts.collect(),
-            next: Some((
-                self.everything.trim_end_matches(" --json").to_owned(),
-                "ends a script with exit code 1 if B is slower.",
-            )),
+            facts,
+            next: gate,
             ..PageFront::default()
         }
     }
@@ -57,10 +63,11 @@ pub fn page(
             PageSection::new(SectionPlace::Trust, "trust", "What the comparison could show");
         sections.push(evidence.into_iter().fold(section, PageSection::says));
     }
-    sections.extend(beside.map(|runs| PageSection {
-        tables: program_runs::tables(runs),
-        ..PageSection::new(SectionPlace::Detail, "runs", "Quantities of the runs")
-    }));
+    let rest = beside.map_or_else(Vec::new, program_runs::untested);
+    if !rest.is_empty() {
+        let section = PageSection::new(SectionPlace::Detail, "runs", "Quantities without a test");
+        sections.push(PageSection { tables: rest, ..section });
+    }
     html::page_of(&front, sections)
 }
 
@@ -70,12 +77,12 @@ pub fn arms(
     judged: &WallTimeGate,
     heading: &ComparisonHeading<'_>,
 ) -> String {
-    let decided = judged.arms.iter().filter(|it| !it.decided.is_mute()).count();
-    let text =
-        format!("{decided} of {} arms have enough runs to show a slowdown", judged.arms.len());
+    let all = comparison.arms.len();
+    let able = judged.arms.iter().filter(|it| it.decided.could_have_failed).count();
+    let text = format!("{able} of {} can show a slowdown", plural(all, "arm"));
     let front = PageFront {
-        checks: vec![SurenessCheck::new(decided == judged.arms.len(), text)],
-        chart: wall_times(comparison),
+        checks: vec![SurenessCheck::new(able == all, text)],
+        chart: wall_times(comparison, judged),
         ..heading.front()
     };
     html::page_of(&front, vec![program_runs::section(comparison)])
@@ -100,51 +107,48 @@ fn is_change(outcome: CostChange) -> bool {
 
 /// Returns the checks behind the answer: replicates, sensitivity, the noise within A, and missing cells.
 fn checks(comparison: &ResultComparison) -> Vec<SurenessCheck> {
-    let all = comparison.gated().count();
-    if all == 0 {
-        return Vec::new();
-    }
-    let able = all - comparison.mute().count();
-    let floors = comparison.gated().filter_map(|it| Some(it.floor_us?.abs() <= it.margin_us));
-    let (quiet, known) =
-        floors.fold((0, 0), |(quiet, known), it| (quiet + usize::from(it), known + 1));
-    let lacking = comparison.lacking.len();
-    let mut checks = vec![
-        SurenessCheck::new(
-            able == all,
-            format!("{able} of {all} cells have enough replicates to show a slowdown"),
-        ),
-        sensitivity(comparison),
-        SurenessCheck::new(
-            lacking == 0,
-            match lacking {
-                0 => "B has every cell of A".to_owned(),
-                _ => format!("B has no valid sample of {} of A", counted(lacking)),
-            },
-        ),
+    // A measurement does not differ from itself, however few its replicates are.
+    let cells: Vec<&QuantityComparison> =
+        comparison.gated().filter(|it| !it.decided.same).collect();
+    let share = |holds: &dyn Fn(&QuantityComparison) -> Option<bool>, what: &str| {
+        let known: Vec<bool> = cells.iter().filter_map(|it| holds(it)).collect();
+        let (yes, all) = (known.iter().filter(|it| **it).count(), known.len());
+        (all > 0).then(|| (yes, all, format!("{yes} of {} {what}", plural(all, "cell"))))
+    };
+    let every = |(yes, all, text): (usize, usize, String)| SurenessCheck::new(yes == all, text);
+    let half = |(yes, all, text): (usize, usize, String)| SurenessCheck::new(2 * yes >= all, text);
+    let able = share(&|it| Some(it.decided.could_have_failed), "can show a slowdown");
+    let sensitive = format!("would show a slowdown of {:.0} % beyond the margin", 100.0 * ENOUGH);
+    let quiet = |it: &QuantityComparison| Some(it.floor_us?.abs() <= it.margin_us);
+    let all = [
+        able.map(every),
+        share(&is_sensitive, &sensitive).map(half),
+        share(&quiet, "differ within A by less than the margin").map(every),
+        lacking(comparison),
     ];
-    if known > 0 {
-        let text =
-            format!("A differs from itself by less than the margin in {quiet} of {known} cells");
-        checks.insert(2, SurenessCheck::new(quiet == known, text));
-    }
-    checks
+    all.into_iter().flatten().collect()
 }
 
-/// Returns a check whether half of the cells would show a slowdown of a tenth.
-fn sensitivity(comparison: &ResultComparison) -> SurenessCheck {
-    let seen = detectable(comparison);
-    match seen.get((comparison.gated().count() - 1) / 2) {
-        Some(share) => SurenessCheck::new(
-            *share <= ENOUGH,
-            format!(
-                "a slowdown of {} % would be seen in half of the cells (enough: {:.0} %)",
-                three_digits(100.0 * share),
-                100.0 * ENOUGH
-            ),
-        ),
-        None => SurenessCheck::new(false, "no slowdown would be seen in half of the cells"),
-    }
+/// Whether a slowdown of [`ENOUGH`] beyond the margin would be seen with 80 % power; `None` if the cost is too small for
+/// a share.
+fn is_sensitive(it: &QuantityComparison) -> Option<bool> {
+    let enough = it.margin_us + ENOUGH * it.a_us;
+    by_share(it).then(|| it.detectable_us.is_some_and(|us| us <= enough))
+}
+
+/// Returns a check whether B has the cells of A.
+fn lacking(comparison: &ResultComparison) -> Option<SurenessCheck> {
+    let lacking = comparison.lacking.len().max(comparison.only_a);
+    let text = match lacking {
+        0 => "B has every cell of A".to_owned(),
+        _ => format!("B lacks {} of A", plural(lacking, "cell")),
+    };
+    (!comparison.cells.is_empty()).then(|| SurenessCheck::new(lacking == 0, text))
+}
+
+/// Returns a number with its noun, such as `1 cell` or `2 cells`.
+fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Returns a chart of the cells with the largest relative changes, with slower and faster cells first.
@@ -161,19 +165,10 @@ fn chart(comparison: &ResultComparison) -> Option<WordedChart> {
     let line = |it: &QuantityComparison| {
         let percent = |us: f64| 100.0 * us / it.a_us;
         WordedLine {
-            words: format!(
-                "{}: {} ({})",
-                it.decided.outcome.words(),
-                it.quantity.name,
-                it.quantity.group
-            ),
+            words: words(it),
             value: percent(it.difference_us),
             ends: it.interval.map(|its| (percent(its.low), percent(its.high))),
-            group: match it.decided.outcome {
-                CostChange::Slower => 1,
-                CostChange::Faster => 2,
-                _ => 0,
-            },
+            group: group(it.decided.outcome),
         }
     };
     let cells: Vec<&QuantityComparison> = cells.into_iter().take(MOST_LINES).collect();
@@ -182,19 +177,41 @@ fn chart(comparison: &ResultComparison) -> Option<WordedChart> {
     changes(cells.into_iter().map(line).collect(), level)
 }
 
-/// Returns a chart of the change of each arm's wall time.
-fn wall_times(comparison: &RunComparison) -> Option<WordedChart> {
+/// Returns the words of a cell in the chart: the outcome, the file in its folder, the cell, and its group.
+fn words(it: &QuantityComparison) -> String {
+    let Quantity { file, name, group, .. } = &it.quantity;
+    let file = if file.is_empty() { String::new() } else { format!("{file}, ") };
+    format!("{}: {file}{name} ({group})", it.decided.outcome.words())
+}
+
+/// Returns the group of an outcome, which decides the colour and the shape of a line.
+const fn group(outcome: CostChange) -> usize {
+    match outcome {
+        CostChange::Slower => 1,
+        CostChange::Faster => 2,
+        CostChange::Equivalent | CostChange::CannotTell => 0,
+    }
+}
+
+/// Returns a chart of the changes of the arms' wall times, the slowest arm first.
+fn wall_times(comparison: &RunComparison, judged: &WallTimeGate) -> Option<WordedChart> {
+    let outcome = |arm: &ArmEffects| {
+        let of = judged.arms.iter().find(|it| it.name == arm.name);
+        of.map_or(CostChange::CannotTell, |it| it.decided.outcome)
+    };
     let line = |arm: &ArmEffects| {
         let wall = arm.wall_time().filter(|it| it.relative)?;
         Some(WordedLine {
-            words: format!("{}, wall time", arm.name),
+            words: format!("{}: {}, wall time", outcome(arm).words(), arm.name),
             value: 100.0 * wall.change,
             ends: wall.interval.map(|its| (100.0 * its.low, 100.0 * its.high)),
-            group: 0,
+            group: group(outcome(arm)),
         })
     };
-    let arms = comparison.arms.iter().chain(&comparison.itself);
-    changes(arms.filter_map(line).take(MOST_LINES).collect(), comparison.confidence)
+    let mut lines: Vec<WordedLine> = comparison.arms.iter().filter_map(line).collect();
+    lines.sort_by(|a, b| b.value.total_cmp(&a.value));
+    lines.truncate(MOST_LINES);
+    changes(lines, comparison.confidence)
 }
 
 /// Makes a chart of changes whose intervals have at least the level `level`.
@@ -207,4 +224,87 @@ fn changes(lines: Vec<WordedLine>, level: f64) -> Option<WordedChart> {
         under: String::new(),
         lines,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_decide::comparison::{EquivalenceMargin, Quantities, compare};
+    use corehop_decide::gate::FailOn;
+    use corehop_decide::program_runs::{RunFigures, arms as compared_arms};
+    use corehop_plan::samples::example::sample;
+    use corehop_plan::samples::{RecordedRun, Recording, Sample};
+    use corehop_stats::estimator::Estimator;
+    use std::collections::BTreeMap;
+
+    const MARGIN: EquivalenceMargin = EquivalenceMargin { share: 0.05, least_us: Some(1.0) };
+
+    /// Makes samples of 20 replicates of each size, `us` slow, which differ by some percent.
+    fn delays(us: f64, sizes: &[u64]) -> Quantities {
+        let mut all = Quantities::new(Estimator::Difference);
+        for &kib in sizes {
+            let of = |at: u64| Sample {
+                wss_bytes: kib << 10,
+                replicate: Some(at),
+                resumed_ns: 1e3 * us * (1.0 + (at * 7 % 20) as f64 / 400.0),
+                ..sample()
+            };
+            all.take(&(0..20).map(of).collect::<Vec<_>>());
+        }
+        all
+    }
+
+    fn texts(a: &Quantities, b: &Quantities) -> Vec<(bool, String)> {
+        let told = compare(a, b, MARGIN, 0.05).unwrap();
+        checks(&told).into_iter().map(|it| (it.holds, it.text)).collect()
+    }
+
+    #[test]
+    fn the_checks_count_cells_that_can_differ_and_cells_that_b_lacks() {
+        let (slow, quick) = (delays(90.0, &[64]), delays(60.0, &[64, 256]));
+        let told = texts(&quick, &slow);
+        let expected = [
+            (true, "1 of 1 cell can show a slowdown"),
+            (true, "1 of 1 cell would show a slowdown of 10 % beyond the margin"),
+            (true, "1 of 1 cell differ within A by less than the margin"),
+            (false, "B lacks 1 cell of A"),
+        ];
+        assert_eq!(told, expected.map(|(holds, text)| (holds, text.to_owned())));
+        let same = texts(&slow, &slow);
+        assert_eq!(same, [(true, "B has every cell of A".to_owned())], "nothing can differ");
+    }
+
+    #[test]
+    fn the_chart_begins_with_the_cells_that_changed() {
+        let told = compare(&delays(60.0, &[64]), &delays(90.0, &[64]), MARGIN, 0.05).unwrap();
+        let chart = chart(&told).unwrap();
+        assert_eq!(chart.lines[0].group, 1);
+        assert!(chart.lines[0].words.starts_with("slower: preemption 64 KiB ("), "{chart:?}");
+        assert!((chart.lines[0].value - 50.0).abs() < 1.0 && chart.level >= 0.95, "{chart:?}");
+        let tiny = compare(&delays(0.02, &[64]), &delays(0.03, &[64]), MARGIN, 0.05).unwrap();
+        assert_eq!(super::chart(&tiny), None, "a share of nothing says nothing");
+    }
+
+    #[test]
+    fn the_slowest_arm_stands_first_however_many_there_are() {
+        let empty = Recording::default().ended_runs().remove(0);
+        let run = |arm: String, block: u64, ms: u64| RecordedRun {
+            arm: arm.into(),
+            block,
+            wall_ns: (ms + block % 3) * 1_000_000,
+            ..empty.clone()
+        };
+        let arms = ["plain", "a", "b", "c", "d", "e", "z"];
+        let of_block = |block| {
+            let ms = |arm: &str| if arm == "z" { 1_500 } else { 1_000 };
+            arms.map(|arm| run(arm.to_owned(), block, ms(arm)))
+        };
+        let runs = (0..12).flat_map(of_block).collect();
+        let recording = Recording { runs, ..Recording::default() };
+        let of = RunFigures::of_recording(&recording, &BTreeMap::new());
+        let told = compared_arms(&of, 0.05).unwrap();
+        let judged = told.judged(&[FailOn::Slower], MARGIN).unwrap();
+        let chart = wall_times(&told, &judged).unwrap();
+        assert_eq!((chart.lines.len(), chart.lines[0].words.as_str()), (5, "slower: z, wall time"));
+    }
 }

@@ -111,10 +111,14 @@ fn cells(it: &AdvisedMove, first: bool, asked: Option<&AdvisedWait>) -> Vec<Stri
         let stay = if first { cost(&wait.stay) } else { String::new() };
         vec![stay, decided(wait.verdict, it, first).to_owned()]
     } else {
-        let beyond = matches!(it.known_by, WaitOrigin::BeyondAll { .. });
-        vec![bounded(it.at_most || beyond, cost(&it.pays_from)), known_by(it.known_by)]
+        vec![bounded(is_bound(it), cost(&it.pays_from)), known_by(it.known_by)]
     };
     [own, more].concat()
+}
+
+/// Whether the wait from which a move pays is only an upper bound.
+pub(super) fn is_bound(it: &AdvisedMove) -> bool {
+    it.at_most || matches!(it.known_by, WaitOrigin::BeyondAll { .. })
 }
 
 fn bounded(at_most: bool, text: String) -> String {

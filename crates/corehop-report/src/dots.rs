@@ -20,6 +20,8 @@ pub struct Dots {
     pub least: f64,
     /// The median error that the simulation should reach, or `None` if the study has no aim.
     pub limit: Option<f64>,
+    /// Whether the quantity reaches the aim of its study, or `None` if the study has no aim, or too few samples.
+    pub reached: Option<bool>,
     /// The law by which errors are computed.
     pub law: ErrorLaw,
     /// The printed and simulated values of the drawing.

@@ -78,7 +78,7 @@ pub struct WordedLine {
     pub words: String,
     /// The value that the line draws.
     pub value: f64,
-    /// The ends of the value's 95 % interval, if known.
+    /// The ends of the value's interval, if known.
     pub ends: Option<(f64, f64)>,
     /// The group of the line; lines of one group are comparable and have one colour and shape.
     pub group: usize,
@@ -211,6 +211,12 @@ pub fn shell_word(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Quotes the name of a file for a shell, so that no program takes the name for an option.
+pub fn shell_path(name: &str) -> String {
+    let word = shell_word(name);
+    if name.starts_with('-') { format!("./{word}") } else { word }
 }
 
 #[cfg(test)]

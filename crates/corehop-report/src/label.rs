@@ -16,6 +16,12 @@ pub fn size(bytes: Bytes) -> String {
     format!("{:.1} {unit}", bytes.get() as f64 / factor as f64)
 }
 
+/// Returns the level of an interval in percent, rounded down, so that no level below 1 is 100 %.
+pub fn level(share: f64) -> String {
+    let hundredths = (1e4 * share + 1e-6).floor();
+    format!("{}", hundredths / 1e2)
+}
+
 /// Returns a span of time for people: three digits and a suitable unit.
 pub fn time(ns: f64) -> String {
     let units = [

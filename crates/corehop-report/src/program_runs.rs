@@ -20,7 +20,9 @@ pub fn sentence(
     cost: &RunCost,
     comparison: Option<&RunComparison>,
 ) -> String {
-    in_a_sentence(&comparison.map_or_else(|| firsts(recording, cost), answers))
+    let clauses = comparison.map_or_else(|| firsts(recording, cost), answers);
+    // The text for a terminal breaks a long clause.
+    in_a_sentence(&clauses).replace("\n  ", " ")
 }
 
 /// Writes the comparison of runs as text.
@@ -40,11 +42,16 @@ pub fn gated(comparison: &RunComparison, width: usize) -> String {
 /// Writes the quantities of two recordings that have no statistical test, such as counts and the cost of refills, in
 /// lines of at most `width` columns.
 pub fn beside(comparison: &RunComparison, width: usize) -> String {
+    untested(comparison).iter().map(|it| within(it, width)).collect()
+}
+
+/// Returns the tables of the quantities that have no statistical test.
+pub(super) fn untested(comparison: &RunComparison) -> Vec<FigureTable> {
     let mut rest = comparison.clone();
     let tested = |it: &Effect| it.quantity.is_tested();
     rest.arms.iter_mut().for_each(|arm| arm.effects.retain(|it| !tested(it)));
     rest.arms.retain(|arm| !arm.effects.is_empty());
-    tables(&rest).iter().map(|it| within(it, width)).collect()
+    tables(&rest)
 }
 
 /// Returns a sentence about the verdict of a gate that compares wall times.

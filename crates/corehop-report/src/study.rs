@@ -15,8 +15,8 @@ use corehop_sched::study::{DelayCrossing, Measure, Preferable, StudyCounts, Stud
 /// The colours of a page that readers can tell apart most easily.
 const COLOURS: [usize; 8] = [3, 6, 5, 7, 10, 12, 1, 14];
 
-/// The number of sets per cap from which the intervals of a study are narrow.
-const ENOUGH_SETS: u64 = 100;
+/// The half width of the widest interval of a curve that is narrow enough to read the curve.
+const ENOUGH: f64 = 0.05;
 
 /// Writes the page of a study, with the sentence that answers the study's question; the command `everything` prints
 /// the complete counts.
@@ -44,16 +44,30 @@ pub fn page(outcome: &StudyCounts, answer: &str, everything: &str) -> String {
     html::page_of(&front, sections(outcome))
 }
 
-/// Returns the checks behind the curves: whether all sets were counted, and whether the sets are enough.
+/// Returns the checks behind the curves: whether all sets were counted, and whether the intervals are narrow.
 fn checks(outcome: &StudyCounts) -> Vec<SurenessCheck> {
-    let (is_whole, sets) = (outcome.is_whole(), outcome.sets());
+    let is_whole = outcome.is_whole();
     let whole = if is_whole {
         "all sets of the study were counted"
     } else {
         "only a part of the study was counted"
     };
-    let sets_text = format!("{sets} sets per cap (enough for narrow intervals: {ENOUGH_SETS})");
-    vec![SurenessCheck::new(is_whole, whole), SurenessCheck::new(sets >= ENOUGH_SETS, sets_text)]
+    let width = widest(outcome).map(|half| {
+        let text =
+            format!("the widest interval of a curve is \u{b1}{half:.3} (enough: \u{b1}{ENOUGH})");
+        SurenessCheck::new(half <= ENOUGH, text)
+    });
+    [Some(SurenessCheck::new(is_whole, whole)), width].into_iter().flatten().collect()
+}
+
+/// Returns half the width of the widest interval in the reading that the page shows first.
+fn widest(outcome: &StudyCounts) -> Option<f64> {
+    let at = ordered(outcome).next()?;
+    let reading = outcome.study.readings.get(at)?;
+    let cells = (0..reading.schedulers.len())
+        .flat_map(|scheduler| (0..reading.delays.len()).map(move |delay| (scheduler, delay)));
+    let halves = cells.filter_map(|(scheduler, delay)| outcome.weighted(at, scheduler, delay));
+    halves.map(|it| (it.high - it.low) / 2.0).max_by(f64::total_cmp)
 }
 
 /// Returns a chart of the delays below which a scheduler is preferable, for the reading that the page shows first.

@@ -8,6 +8,7 @@ use super::front::{MOST_LINES, PageFront, SurenessCheck, WordedChart, WordedLine
 use super::html;
 use super::validation_svg::drawing;
 use super::validation_text;
+use corehop_decide::validation::aim::AimVerdict;
 use corehop_decide::validation::printed_number::ErrorLaw;
 use corehop_decide::validation::sheet::{
     PrintedQuantity, PrintedStatistic, QuantityErrors, Sheet, ValidationRow,
@@ -30,6 +31,7 @@ impl Dots {
             log: !matches!(it.law, ErrorLaw::Difference | ErrorLaw::Gain),
             least: 0.1,
             limit: it.limits.map(|limits| limits.median),
+            reached: it.aim.as_ref().and_then(|aim| reached(aim.outcome)),
             law: it.law,
             dots: rows.iter().filter_map(|row| Dot::of(row, &unit)).collect(),
             judged: it.judged,
@@ -101,12 +103,22 @@ impl Dot {
     }
 }
 
-/// Returns a check whether the median errors of the tables are within their aims.
+/// Returns whether an aim is reached, or `None` if nothing was judged.
+fn reached(verdict: AimVerdict) -> Option<bool> {
+    match verdict {
+        AimVerdict::Reached => Some(true),
+        AimVerdict::NotReached => Some(false),
+        AimVerdict::NotJudged => None,
+    }
+}
+
+/// Returns a check whether the tables reach their aims.
 fn checks(all: &[Dots]) -> Vec<SurenessCheck> {
-    let aimed = all.iter().filter_map(|it| Some(it.judged.as_ref()?.median <= it.limit?));
+    let aimed = all.iter().filter_map(|it| it.reached);
     let (within, aims) =
         aimed.fold((0, 0), |(within, aims), it| (within + usize::from(it), aims + 1));
-    let text = format!("{within} of {aims} tables have their median error within the aim");
+    let text =
+        format!("{within} of {aims} tables with an aim reach it (median, 90th percentile, order)");
     if aims == 0 { Vec::new() } else { vec![SurenessCheck::new(within == aims, text)] }
 }
 
@@ -119,18 +131,22 @@ fn chart(all: &[Dots]) -> Option<WordedChart> {
             words: it.id.clone(),
             value: 100.0 * error,
             ends: None,
-            group: usize::from(it.limit.is_some_and(|limit| error > limit)),
+            group: usize::from(it.reached == Some(false)),
         })
     };
     let mut lines: Vec<WordedLine> = in_percent.filter_map(line).collect();
     lines.sort_by(|a, b| b.value.total_cmp(&a.value));
+    let others = all.iter().filter(|it| it.judged.is_some()).count() - lines.len();
     lines.truncate(MOST_LINES);
     (!lines.is_empty()).then(|| WordedChart {
         quantity: "median error of a table, largest first, in %".to_owned(),
         unit: "%",
-        point: "median error (a square: above the aim)",
+        point: "median error (a square: the table misses its aim)",
         level: 0.95,
-        under: String::new(),
+        under: match others {
+            0 => String::new(),
+            _ => format!("not drawn: {others} with errors of another kind, or without a value"),
+        },
         lines,
     })
 }
@@ -178,6 +194,7 @@ mod tests {
             log,
             least: 0.1,
             limit: Some(0.1),
+            reached: None,
             law: if log { ErrorLaw::Relative } else { ErrorLaw::Difference },
             unit: String::new(),
             judged: None,

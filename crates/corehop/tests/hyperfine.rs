@@ -111,4 +111,10 @@ fn a_comparison_is_a_page_too() {
     assert!(exit == Some(2) && said.contains("--force"), "{said}");
     let (exit, _, said) = compare(&[&file], &["--force", "-o", file.to_str().unwrap()]);
     assert!(exit == Some(2) && said.contains("a.json"), "{said}");
+    let folder = scratch.path().join("results");
+    fs::create_dir(&folder).unwrap();
+    let inside = export(&folder, "get-1.json", &[result("x", 0.1)]);
+    let output = ["--force", "-o", inside.to_str().unwrap()];
+    let (exit, _, said) = compare(&[&folder, &folder], &output);
+    assert!(exit == Some(2) && said.contains("is one of the compared results"), "{said}");
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use corehop_decide::placer::log::PlacementLog;
 use corehop_plan::shown;
 use corehop_report::figure::FigureTable;
-use corehop_report::front::shell_word;
+use corehop_report::front::shell_path;
 use corehop_report::off_load::OffLoadAnswer;
 use corehop_report::study::page as study_page;
 use corehop_report::{listing, page, paste, placement, screen, sections, table};
@@ -221,7 +221,7 @@ fn counts(
 
 /// Returns the command that prints everything in the files of a request.
 fn whole(args: &ReportRequest) -> String {
-    let files: Vec<String> = args.files.iter().map(|it| shell_word(&shown::path(it))).collect();
+    let files: Vec<String> = args.files.iter().map(|it| shell_path(&shown::path(it))).collect();
     format!("corehop report {} --table text", files.join(" "))
 }
 

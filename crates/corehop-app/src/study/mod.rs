@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use corehop_decide::validation::{task_set_studies, task_set_study};
 use corehop_plan::shown;
-use corehop_report::front::shell_word;
 use corehop_report::study::{page, picture};
 use corehop_sched::study::cost::CostStudy;
 use corehop_sched::study::{
@@ -58,6 +57,8 @@ pub struct StudyForms {
     pub force: bool,
     /// The layout of the text.
     pub layout: TerminalLayout,
+    /// The command line that prints the counts as JSON.
+    pub command: String,
 }
 
 /// The output files of counts, page and picture.
@@ -77,8 +78,7 @@ pub fn count<P: Progress>(
         return preemption::run(request, study);
     }
     let files = request.forms.files(&[&request.what])?;
-    let whole = command("study", std::slice::from_ref(&request.what));
-    request.forms.answer(&request.counts(begins)?, files, &whole)
+    request.forms.answer(&request.counts(begins)?, files)
 }
 
 /// Merges the counts of shards.
@@ -91,13 +91,7 @@ pub fn merge(shards: &[PathBuf], forms: &StudyForms) -> Result<Answer, Failure> 
     let parts = shards.iter().map(|path| input::study_counts(path));
     let merged = StudyCounts::merged(parts.collect::<Result<Vec<_>, _>>()?);
     let merged = merged.map_err(|error: StudyCountsError| Failure::new(Exit::Usage, error))?;
-    forms.answer(&merged, files, &command("study merge", shards))
-}
-
-/// The command that prints the complete counts of these studies or files.
-fn command(verb: &str, files: &[PathBuf]) -> String {
-    let words: Vec<String> = files.iter().map(|it| shell_word(&shown::path(it))).collect();
-    format!("corehop check {verb} {} --json", words.join(" "))
+    forms.answer(&merged, files)
 }
 
 impl StudyRequest {
@@ -149,7 +143,6 @@ impl StudyForms {
         &self,
         outcome: &StudyCounts,
         [output, page_file, picture_file]: StudyFiles,
-        whole: &str,
     ) -> Result<Answer, Failure> {
         for warning in outcome.study.warnings() {
             warn(warning);
@@ -157,7 +150,7 @@ impl StudyForms {
         if let Some(file) = output {
             file.fill(|out| outcome.write(out))?;
         }
-        let page = page_file.map(|file| (file, page(outcome, &sentence(outcome), whole)));
+        let page = page_file.map(|file| (file, page(outcome, &sentence(outcome), &self.command)));
         let drawn = picture_file.zip(picture(outcome));
         for (file, text) in page.into_iter().chain(drawn) {
             file.write(text)?;

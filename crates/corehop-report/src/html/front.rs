@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use crate::escape::escape;
 use crate::front::{PageFront, SurenessCheck, WordedChart};
+use crate::label;
 
 /// Returns the first screen below the page's title.
 pub(super) fn front_html(front: &PageFront) -> String {
@@ -84,7 +85,7 @@ fn chart_html(chart: &WordedChart) -> String {
 /// Returns the sentence about the intervals of a chart, if the chart has intervals.
 fn intervals(chart: &WordedChart) -> String {
     let has_any = chart.lines.iter().any(|it| it.ends.is_some());
-    let level = (1000.0 * chart.level).round() / 10.0;
+    let level = label::level(chart.level);
     if has_any { format!(" Line: {level} % interval.") } else { String::new() }
 }
 

@@ -4,7 +4,7 @@
 use corehop_plan::finding::Severity;
 use corehop_results::{FileNote, Results};
 
-use crate::front::{PageFront, SurenessCheck, WordedChart, shell_word};
+use crate::front::{PageFront, SurenessCheck, WordedChart, shell_path};
 
 /// The part of the first screen that a kind of measurement supplies.
 pub(super) struct KindFront {
@@ -56,13 +56,13 @@ fn titled(title: &str, data: &Results) -> String {
 
 /// Returns the names of the files as words of a command.
 fn files(data: &Results) -> String {
-    let names: Vec<String> = data.files.iter().map(|it| shell_word(&it.name)).collect();
+    let names: Vec<String> = data.files.iter().map(|it| shell_path(&it.name)).collect();
     if names.is_empty() { "FILE".to_owned() } else { names.join(" ") }
 }
 
 /// Returns the name of the first file as a word of a command.
 pub(super) fn first_file(data: &Results) -> String {
-    data.files.first().map_or_else(|| "FILE".to_owned(), |it| shell_word(&it.name))
+    data.files.first().map_or_else(|| "FILE".to_owned(), |it| shell_path(&it.name))
 }
 
 /// Returns the date, the seed, the number of samples and the files, as short facts.

@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use corehop_decide::advice::{Advice, AdviceQuery, ProgramAdvice, advise};
 use corehop_plan::shown;
 use corehop_plan::units::{Bytes, Nanos};
-use corehop_report::front::shell_word;
 use corehop_report::{advice_page, decided};
 use corehop_stats::costs::ProgramPrices;
 use corehop_stats::cpmd::DelayModel;
 
 use crate::cmd::VerbOrMode;
-use crate::output::{Force, OutputFile, either};
+use crate::output::{Force, OutputFile, either, repeated};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
@@ -111,8 +110,7 @@ impl AdviseOptions {
         let output = self.wishes.page(&[&self.file])?;
         let advice = self.wishes.advise(&input::model(&self.file)?)?;
         let file = shown::path(&self.file);
-        let whole = format!("corehop advise {} --json", shell_word(&file));
-        self.wishes.answer(&advice, output, &file, &whole)
+        self.wishes.answer(&advice, output, &file)
     }
 }
 
@@ -147,16 +145,15 @@ impl AdviceOptions {
         advise(model, &self.wanted()).map_err(|error| Failure::new(Exit::Usage, error))
     }
 
-    /// Writes the page, and prints the advice from `origin`; the command `whole` prints the complete advice.
+    /// Writes the page, and prints the advice from `origin`.
     fn answer(
         &self,
         advice: &Advice,
         page: Option<OutputFile>,
         origin: &str,
-        whole: &str,
     ) -> Result<Exit, Failure> {
         if let Some(file) = page {
-            file.write(advice_page::page(advice, origin, whole))?;
+            file.write(advice_page::page(advice, origin, &repeated()))?;
         }
         let json = self.json.then(|| doubts::with(serde_json::json!(advice)));
         either(&advice.sentence(), json.as_ref(), || decided::advice(advice))?;

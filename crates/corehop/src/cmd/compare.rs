@@ -9,7 +9,7 @@ use corehop_decide::gate::FailOn;
 use corehop_plan::units::Nanos;
 use corehop_stats::estimator::Estimator;
 
-use crate::output::{Force, stdout_layout, told};
+use crate::output::{Force, repeated, stdout_layout, told};
 
 /// Compare two results, or two folders of results, for example of two kernels, of two hosts, or from before and after
 /// a change.
@@ -77,6 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         width: stdout_layout().width,
         output: args.output.clone(),
         force: args.force.force,
+        command: repeated(),
     };
     told(&compare(&request)?, args.json)
 }

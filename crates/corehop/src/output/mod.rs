@@ -26,6 +26,7 @@ pub(crate) use corehop_app::words::counted;
 
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::layout::own_escape;
+use corehop_report::front::shell_word;
 
 /// Whether only errors are printed on stderr.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -52,6 +53,39 @@ impl From<Force> for bool {
     fn from(Force { force }: Force) -> Self {
         force
     }
+}
+
+/// The options of verbs that write files, each with whether a value follows.
+const WRITES: [(&str, bool); 6] = [
+    ("-o", true),
+    ("--output", true),
+    ("--page", true),
+    ("--picture", true),
+    ("--svg", true),
+    ("--force", false),
+];
+
+/// Returns this command line as words for a shell: without the files that it writes, and with `--json`.
+pub(crate) fn repeated() -> String {
+    let words = std::env::args_os().skip(1);
+    without_files(words.map(|word| word.to_string_lossy().into_owned()))
+}
+
+fn without_files(words: impl IntoIterator<Item = String>) -> String {
+    let (mut kept, mut is_value) = (vec!["corehop".to_owned()], false);
+    for word in words {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        match WRITES.iter().find(|(option, _)| *option == name) {
+            Some((_, takes_value)) => is_value = *takes_value && name == word,
+            None if word.starts_with("-o") => {}
+            None if word != "--json" => kept.push(shell_word(&word)),
+            None => {}
+        }
+    }
+    kept.join(" ") + " --json"
 }
 
 /// Prints an error with its causes, and returns its exit code.
@@ -210,6 +244,14 @@ pub(crate) fn stdout_layout() -> TerminalLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_repeated_without_the_files_that_it_writes() {
+        let of = |line: &str| without_files(line.split(' ').map(str::to_owned));
+        let line = "compare a b -o p.html --margin 20% --output=q.html --force --json -or.html";
+        assert_eq!(of(line), "corehop compare a b --margin '20%' --json");
+        assert_eq!(of("advise m.json"), "corehop advise m.json --json");
+    }
 
     #[test]
     fn without_colours_paint_leaves_no_trace() {

@@ -112,6 +112,11 @@ pub fn heading(text: &str) -> Option<Heading> {
 
 /// Returns the error for an unknown heading, which lists the known headings.
 pub(super) fn unknown(text: &str) -> String {
+    if text.trim().eq_ignore_ascii_case("cores") {
+        return format!(
+            "the column `{text}` can be a number of cores or a list of CPUs: if it lists CPUs, rename it to `cpus`, otherwise remove it"
+        );
+    }
     let known = [
         "name",
         "wcet",

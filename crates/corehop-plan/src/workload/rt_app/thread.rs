@@ -134,7 +134,7 @@ impl<'a> RtAppPhase<'a> {
                 // Programs that edit workloads leave such events behind; nothing waits for them.
                 Some("sleep") if whole(key, value)? == 0 => {}
                 Some(_) => {
-                    let what = "a sporadic task can only run once in each period";
+                    let what = "a sporadic task has no event except one run in each period";
                     return Err(format!("it has `{key}`: {what}"));
                 }
             }

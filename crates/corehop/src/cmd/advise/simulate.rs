@@ -2,7 +2,6 @@
 //! `corehop advise simulate`: advice from a simulated platform.
 
 use corehop_app::advise::SimulatedAdvice;
-use corehop_report::front::shell_word;
 
 use super::AdviceOptions;
 use crate::cmd::measure::on::LIVE;
@@ -55,6 +54,5 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     bar.tick();
     let advice = simulation.on(&platform)?;
     bar.finish_and_clear();
-    let whole = format!("corehop advise simulate --on {} --json", shell_word(&args.on));
-    args.wishes.answer(&advice, output, &args.on, &whole)
+    args.wishes.answer(&advice, output, &args.on)
 }

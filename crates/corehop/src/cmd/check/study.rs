@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
-use crate::output::{Force, bars, stdout_layout, told};
+use crate::output::{Force, bars, repeated, stdout_layout, told};
 
 /// The arguments of `corehop check study` and of its mode.
 pub(crate) type Args = VerbOrMode<CountOptions, Mode>;
@@ -113,6 +113,7 @@ impl StudyOutputOptions {
             picture: self.picture.clone(),
             force: self.force.force,
             layout: stdout_layout(),
+            command: repeated(),
         }
     }
 }
