@@ -85,7 +85,8 @@ fn without_files(words: impl IntoIterator<Item = String>) -> String {
             None => {}
         }
     }
-    kept.join(" ") + " --json"
+    kept.push("--json".to_owned());
+    kept.join(" ")
 }
 
 /// Prints an error with its causes, and returns its exit code.
