@@ -84,19 +84,19 @@ pub struct BoundCheck {
 }
 
 impl Excess {
-    /// Returns the cause as a clause that follows the duration.
+    /// Returns the cause as a clause that follows "for" and the duration.
     pub const fn clause(self) -> &'static str {
         match self {
             Self::OwnWork => {
-                "of it executed beyond its WCET: a delay above what was charged, or a gap that the kernel counts as execution"
+                "the job executed beyond its WCET: a delay above the charged delay, or a gap that the kernel counts as execution"
             }
             Self::OthersWork => {
-                "of it other jobs executed beyond their WCETs: delays above what was charged, or gaps that the kernel counts as execution"
+                "other jobs executed beyond their WCETs: delays above the charged delays, or gaps that the kernel counts as execution"
             }
             Self::NoJob => {
-                "of it no job of the set executed: a gap in the supply, an interrupt, or another thread"
+                "no job of the set executed: a gap in the supply, an interrupt, or another thread"
             }
-            Self::Unexplained => "of it is not explained by the recording",
+            Self::Unexplained => "the recording shows no cause",
         }
     }
 }

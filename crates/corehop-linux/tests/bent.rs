@@ -75,7 +75,11 @@ fn a_last_level_that_spans_packages_is_doubted_and_drawn_as_one_box() {
         // What is doubted makes no class of pairs; what each package has alone does.
         assert_eq!(found.affinity(Cpu(3), Cpu(4)), Affinity::Memory, "{text}");
         assert_eq!(found.affinity(Cpu(0), Cpu(1)) == Affinity::L3, !spans, "{text}");
-        assert_eq!(rest.contains("who shares the L3 is contradicted"), spans, "{text}");
+        assert_eq!(
+            rest.contains("the statement which CPUs share the L3 is contradicted"),
+            spans,
+            "{text}"
+        );
     }
     let text = platform_text::text(&with(&two_packages(), &[l3("0-7 by 8")]));
     let outer = text.find("L3 32 MiB (contradicted)").unwrap();

@@ -147,7 +147,7 @@ fn known_by(origin: WaitOrigin) -> String {
 /// Returns the cost that other threads cause for a job that stays on its CPU, as a table.
 pub(super) fn isolation(all: &[Isolation]) -> FigureTable {
     let mut table = FigureTable::new(
-        "Isolation saves at most (us): a preemption less an absence of the same length in which nothing ran",
+        "Isolation saves at most (us): a preemption minus an absence of the same length in which nothing ran",
         &["load", "company", "WSS", "after", "saves", "n in replicates"],
     );
     let row = |it: &Isolation| {
@@ -244,7 +244,7 @@ pub(super) fn withheld(all: &[Constants]) -> impl Iterator<Item = String> {
 }
 
 fn beyond(it: &Extra) -> String {
-    format!("{} less {}, after {}", it.event, it.beyond, time(it.length_us))
+    format!("{} minus {}, after {}", it.event, it.beyond, time(it.length_us))
 }
 
 fn nanos(cost: &CostEstimate) -> String {
@@ -370,7 +370,12 @@ mod tests {
         assert_eq!(rows.len(), 2, "what is not stated has no row");
         assert_eq!(
             rows[0][2..6],
-            ["64 KiB", "20000 [19000, …]", "l3_migration less preemption, after 1.00 ms", "8 in 2"]
+            [
+                "64 KiB",
+                "20000 [19000, …]",
+                "l3_migration minus preemption, after 1.00 ms",
+                "8 in 2"
+            ]
         );
         assert_eq!(rows[1][3..], ["–", "–", "–", "250", "9 in 3"]);
         let why: Vec<String> = withheld(&all).collect();

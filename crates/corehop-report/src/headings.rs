@@ -83,7 +83,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("untouched", "The number of valid samples from which corehop cut out no disturbed segment."),
     ("observation", "A finding of a published study, which corehop tests on these samples."),
     ("here", "The outcome of the test on this machine."),
-    ("because", "The evidence for the outcome, or the reason for it."),
+    ("because", "The evidence or the reason for the outcome."),
     ("source", "The origin of a number: a paper and section, a file, or a measurement."),
     ("rule", "The rule by which corehop tests an observation."),
     ("compared", "The two events or conditions whose costs are compared."),
@@ -388,8 +388,11 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ),
     ("so limited", "The number of task sets that are schedulable with limited preemptions."),
     ("remain/s", "The preemptions per second that remain if preemptions are limited."),
-    ("cost in CPUs", "The CPU time that preemptions take, in CPUs."),
-    ("remains", "The CPU time that preemptions take if preemptions are limited, in CPUs."),
+    ("cost in CPUs", "The CPU time per second that preemptions take, in CPUs."),
+    (
+        "remains",
+        "The CPU time per second that preemptions take if preemptions are limited, in CPUs.",
+    ),
     ("remain", "The number of preemptions that remain if preemptions are limited."),
     ("saves at most", "The upper bound on the time that limited preemptions save."),
     ("by", "The method of the prediction: fitted, survivors or worst_case."),
@@ -460,7 +463,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ),
     (
         "A/A, %",
-        "The largest difference between halves of the first result, in percent; it is the noise of an unchanged state.",
+        "The largest difference between halves of the first result, in percent, which is the noise of an unchanged state.",
     ),
     (
         "quota",

@@ -69,12 +69,12 @@ fn summary(sheet: &HostSheet) -> String {
     let order = (order.pairs > 0).then(|| {
         let share = 100.0 * order.agree as f64 / order.pairs as f64;
         format!(
-            "order of events: the simulation orders {} of the {} pairs that differ live as in the live run ({share:.0} %)\n",
-            order.agree, order.pairs
+            "order of events: of {} pairs that differ in the live run, the simulation orders {} as the live run does ({share:.0} %)\n",
+            order.pairs, order.agree
         )
     });
     let left_out = (sheet.left_out > 0).then(|| {
-        format!("{} live samples were taken while the cores were far apart, a state without a description\n", sheet.left_out)
+        format!("{} live samples were left out, because no description covers the far distance that the cores then had\n", sheet.left_out)
     });
     let halves = line("first half of the live run against the second", sheet.halves);
     [

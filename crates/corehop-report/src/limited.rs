@@ -48,9 +48,11 @@ fn condition(all: &Remedies, remedy: &Remedy) -> String {
         Some(Some(_)) => ", if no preemption costs more than was seen, which nothing bounds from \
                          above; more replicates give a quantile"
             .to_owned(),
-        Some(None) => ", if delays are no larger than estimated: they have no interval; more \
-                       replicates give one"
-            .to_owned(),
+        Some(None) => {
+            ", if delays are no larger than estimated: the delays have no interval; more \
+                       replicates give an interval"
+                .to_owned()
+        }
     }
 }
 
@@ -92,7 +94,7 @@ fn treated(set: &TaskSet, remedy: &Remedy, condition: &str) -> String {
     let percent = |share: f64| format!("{:.2}", 100.0 * share);
     let share = &remedy.saves_share;
     format!(
-        "{}Fully preemptive the set is {before}; so limited it is schedulable, and saves at most {} % \
+        "{}Fully preemptive the set is {before}; with limited preemption the set is schedulable, and saves at most {} % \
          [{}, {}] of the CPU{condition}.\n\n",
         plain(&table).trim_end_matches('\n').to_owned() + "\n",
         percent(share.us),
@@ -196,8 +198,8 @@ mod tests {
         );
         assert!(
             text.ends_with(
-                "Fully preemptive the set is not known to be schedulable; so limited it is schedulable, and saves at most \
-                 1.00 % […, 2.00] of the CPU.\n\n"
+                "Fully preemptive the set is not known to be schedulable; with limited preemption the set is schedulable, \
+                 and saves at most 1.00 % […, 2.00] of the CPU.\n\n"
             ),
             "{text}"
         );

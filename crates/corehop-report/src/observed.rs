@@ -426,14 +426,14 @@ fn took(recording: &Recording) -> String {
     };
     let others = switches.others.map_or_else(String::new, |count| {
         format!(
-            ", and each of {count} switches between other threads {} longer",
+            ", and each of {count} switches between other threads take {} longer",
             time(switches.other_ns)
         )
     });
     format!(
         "{own}, and made each of {} switches of the program take {} longer{others} (measured on this host after the \
-         run, with and without it): {share:.3} % of one CPU. Colder caches are not in it: `make bench` measures how much \
-         longer a program takes (observe/pipe-slowdown-percent)",
+         run, with and without recording): {share:.3} % of one CPU. This share excludes the cost of colder caches: `make \
+         bench` measures how much longer a program takes (observe/pipe-slowdown-percent)",
         switches.count,
         time(switches.each_ns),
     )

@@ -110,7 +110,7 @@ fn heading(it: &PinEvidence) -> String {
     let host = &it.host;
     let outcome = it.outcome;
     let mut text = comment(&format!(
-        "`corehop place` kept this placement: {} of stretches; {} pairs are excluded because the CPUs changed their distance.",
+        "`corehop place` kept this placement: {} of stretches; {} pairs are excluded because the distance of the CPUs changed.",
         ratio(it),
         outcome.set_aside
     ));

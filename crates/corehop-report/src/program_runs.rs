@@ -70,7 +70,7 @@ pub fn verdict(judged: &WallTimeGate) -> String {
     let by_more = format!("by more than {:.1} %{least}", 100.0 * judged.margin);
     match judged.gate {
         Gate::Nothing | Gate::Incomplete => {
-            "Nothing was compared: no wall times of both.".to_owned()
+            "Nothing was compared: at least one of the two sides has no wall times.".to_owned()
         }
         Gate::Mute => {
             let needed = judged.runs_to_fail;

@@ -72,10 +72,9 @@ pub enum Payer {
 /// The charges to a task set: delays, overheads, or both, in the unit of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bill {
-    /// The longest reload of each task when one of its jobs resumes on its CPU.
+    /// For each task, the longest reload of a job that resumes on the job's previous CPU.
     pub resumed: Vec<Time>,
-    /// The longest reload of each task when one of its jobs continues on another CPU, if the scheduler migrates it
-    /// there.
+    /// For each task, the longest reload of a job that the scheduler migrates to another CPU.
     pub moved: Vec<Time>,
     /// The overheads of the operating system.
     pub overheads: Option<SystemOverheads>,

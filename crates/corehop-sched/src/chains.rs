@@ -55,7 +55,7 @@ pub(super) fn judged(system: System<'_>, soft: bool, answer: TestAnswer) -> Test
     let late =
         chains.all.iter().zip(&latencies).find(|(chain, latency)| **latency > chain.deadline);
     let why = late.map(|(chain, _)| {
-        format!("the test accepts, but chain `{}` may end after its deadline", chain.name)
+        format!("the test accepts the set, but chain `{}` may end after its deadline", chain.name)
     });
     let verdict = if why.is_some() { Verdict::Unknown } else { answer.verdict };
     TestAnswer { verdict, why, latencies: Some(latencies), ..answer }

@@ -140,14 +140,15 @@ impl<'a> ChargedSet<'a> {
                 }
             }
             (Some(Err(why)), Verdict::Schedulable, _) => {
-                asked.answer =
-                    TestAnswer::unknown(format!("the test accepts for identical CPUs, but {why}"));
+                asked.answer = TestAnswer::unknown(format!(
+                    "the test accepts the set for identical CPUs, but {why}"
+                ));
             }
             _ => {}
         }
         if let (Verdict::Schedulable, Some(at)) = (asked.answer.verdict, self.over_budget(&asked)) {
             asked.answer = TestAnswer::unknown(format!(
-                "the test accepts, but task {at} with its charges exceeds its budget (`budget_us`)"
+                "the test accepts the set, but task {at} with its charges exceeds its budget (`budget_us`)"
             ));
         }
         Ok(asked)
@@ -415,7 +416,7 @@ fn pairs_by(
         let loss = |(kib, cost): (f64, Cost)| {
             if cost.high_us.is_none() {
                 let what = format!(
-                    "the test accepts, but the cost of {wss} KiB by {kib} KiB has no interval"
+                    "the test accepts the set, but the cost for a working set of {wss} KiB and a preemptor of {kib} KiB has no interval"
                 );
                 unsure.get_or_insert(what);
             }

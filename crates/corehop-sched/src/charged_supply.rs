@@ -38,7 +38,7 @@ impl ChargedSupply {
             None => "the gaps left by the stated budget".to_owned(),
         };
         format!(
-            "bounds and slack contain {gaps}; in the long run the CPU supplies at least {supplied:.1} % of its time"
+            "the bounds and the slack include {gaps}; in the long run the CPU supplies at least {supplied:.1} % of its time"
         )
     }
 

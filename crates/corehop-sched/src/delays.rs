@@ -75,7 +75,7 @@ fn by_working_set(
         let cost = match costs.largest(events, wss as f64) {
             Ok(cost) => cost,
             Err(why) if events.iter().any(|&event| costs.too_few(event, wss as f64)) => {
-                found.doubt.get_or_insert(format!("the test accepts, but {why}"));
+                found.doubt.get_or_insert(format!("the test accepts the set, but {why}"));
                 found.each.push(Time::ZERO);
                 continue;
             }
@@ -90,7 +90,7 @@ fn by_working_set(
             (None, None) => {
                 let more = "measure more replicates, or charge the largest observed cost with --statistic max";
                 let what = format!(
-                    "the test accepts, but the cost of {wss} KiB (task {at}) has no interval: {more}"
+                    "the test accepts the set, but the cost for a working set of {wss} KiB (task {at}) has no interval: {more}"
                 );
                 found.doubt.get_or_insert(what);
             }
@@ -114,15 +114,15 @@ fn if_no_more_than(among: Option<Basis>) -> String {
     let among = among.map_or_else(|| "samples".to_owned(), |it| it.samples.to_string());
     format!(
         "{CONDITIONAL}no event costs more than the largest of {among} seen, which nothing bounds from above; \
-         --accept-largest takes that for a bound, and more samples give a quantile"
+         --accept-largest treats the largest sample as a bound, and more samples give a quantile with an upper end"
     )
 }
 
 /// Names the statistic `max`, with its number of samples.
 pub(super) fn largest_seen(among: Option<Basis>) -> String {
-    const HEAD: &str = "A delay is the largest that was seen";
+    const HEAD: &str = "A charged delay is the largest measured delay";
     let Some(Basis { samples, replicates, classes }) = among else {
-        return format!("{HEAD}, and no larger delay is ruled out.");
+        return format!("{HEAD}, and larger delays are possible.");
     };
     let replicates =
         replicates.map(|count| format!(" in at least {count} replicates")).unwrap_or_default();
@@ -131,7 +131,7 @@ pub(super) fn largest_seen(among: Option<Basis>) -> String {
         several => format!("{several} classes"),
     };
     format!(
-        "{HEAD}, among at least {samples} samples of each size and event{replicates}, met in {classes}; nothing \
-         bounds it from above."
+        "{HEAD} among at least {samples} samples of each size and event{replicates}, in {classes}; larger delays are \
+         possible."
     )
 }

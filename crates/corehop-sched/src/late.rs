@@ -68,7 +68,7 @@ impl Late {
                 )
             }
             None => format!(
-                "{who} without end{with}: more work arrives than the CPU completes; it has {has}"
+                "{who} without end{with}: more work arrives than the CPU completes; the deadline is {has}"
             ),
         }
     }

@@ -66,7 +66,7 @@ pub(crate) fn why(platform: &Platform) -> String {
     let slowest = speeds.into_iter().min_by_key(|it| it.1);
     slowest.map_or_else(String::new, |(cpu, capacity)| {
         format!(
-            "the test accepts if all CPUs are as fast as the fastest, but not with the execution times of the slowest CPU that tasks may use (the capacity of {cpu} is {capacity} of {fastest})"
+            "the test accepts the set if all CPUs are as fast as the fastest, but not with the execution times of the slowest CPU that tasks may use (the capacity of {cpu} is {capacity} of {fastest})"
         )
     })
 }

@@ -90,7 +90,7 @@ pub struct CpuCounters {
     pub invalidations: u64,
     /// Lines written to memory because of this CPU's accesses.
     pub write_backs: u64,
-    /// Caches asked for a line on behalf of this CPU.
+    /// The number of times that a cache was searched for a line on behalf of this CPU.
     pub asked: u64,
     /// Lines brought in by prefetchers. Apart from the lines that they evict, prefetches appear in no other
     /// counter.

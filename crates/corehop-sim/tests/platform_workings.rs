@@ -206,9 +206,14 @@ fn a_snoop_filter_or_slices_that_cannot_be_are_refused_by_their_key() {
         ("value = 96", "value = 97", "snoop_filter.entries", "97 entries are not a whole number"),
         ("value = 96", "value = 0", "snoop_filter.entries", "0 entries"),
         ("value = 6,", "value = 0,", "snoop_filter.ways", "a set has at least one entry"),
-        ("fold 4", "fold 3", "snoop_filter.index", "`fold 3` does not find 16 sets"),
+        ("fold 4", "fold 3", "snoop_filter.index", "`fold 3` cannot select among 16 sets"),
         ("count = { value = 4", "count = { value = 0", "slices.count", "not 0"),
-        ("count = { value = 4", "count = { value = 5", "slices.index", "does not find 5 slices"),
+        (
+            "count = { value = 4",
+            "count = { value = 5",
+            "slices.index",
+            "cannot select among 5 slices",
+        ),
         (
             "columns = { value = 2",
             "columns = { value = 0",

@@ -83,9 +83,9 @@ impl ThreadPairWindow {
 ///
 /// The function prefers counts with the law fitted on this machine, then counts with the line times, and then the
 /// equation of another machine. Without counts, the function uses sampled hand-overs with the line times, which give
-/// only a bound. The ratio of two busy threads that run in turn on one CPU approaches 2, unless their time is spent on
-/// transferring lines. Data that no longer fits into the shared cache raises the ratio; without a fit the increase is
-/// unknown.
+/// only a bound. If two busy threads run in turn on one CPU, the ratio of run times approaches 2, unless the threads
+/// spend their time on transferring lines. Data that no longer fits into the shared cache raises the ratio of run times;
+/// without a fitted law the increase is unknown.
 pub fn ratio(
     pair: &ThreadPairWindow,
     (near, far): (Placing, Placing),

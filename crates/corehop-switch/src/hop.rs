@@ -35,7 +35,7 @@ impl fmt::Display for HopRefused {
         match self {
             Self::Architecture => f.write_str("hops are for x86-64 only: use `run`"),
             Self::ShadowStack => f.write_str(
-                "this thread has a shadow stack (user_shstk): use `run`, or start without it",
+                "this thread has a shadow stack (user_shstk): use `run`, or start the program without a shadow stack",
             ),
             Self::Panicking => f.write_str("this thread is unwinding: hop before or after"),
             Self::Stack(error) => write!(f, "no memory for a stack of {STACK} bytes ({error})"),

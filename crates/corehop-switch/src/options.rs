@@ -42,7 +42,7 @@ impl Default for Options {
 /// The reason why a switch does less than requested.
 #[derive(Debug)]
 pub enum Fallback {
-    /// Only one core is usable, so calls run on it.
+    /// Only one core is usable, so calls run on that core.
     OneCore,
     /// A core is offline, or not allowed for this process.
     Core {
@@ -66,11 +66,11 @@ impl fmt::Display for Fallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OneCore => f.write_str(
-                "only one core is usable, so calls run on it: allow a second one (taskset, cpuset)",
+                "only one core is usable, so calls run on that core: allow a second core (taskset, cpuset)",
             ),
             Self::Core { core, error } => write!(
                 f,
-                "core {core} cannot be used ({error}): name one that is online and in this process's cpuset"
+                "core {core} cannot be used ({error}): name a core that is online and in this process's cpuset"
             ),
             Self::TooMany { core } => {
                 write!(f, "core {core} and higher cores are ignored: name at most 64 OS cores")

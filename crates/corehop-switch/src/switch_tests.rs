@@ -131,13 +131,13 @@ fn what_went_wrong_is_told_with_what_to_do() {
         ),
         (
             Fallback::OneCore.to_string(),
-            "only one core is usable, so calls run on it: allow a second one (taskset, cpuset)"
+            "only one core is usable, so calls run on that core: allow a second core (taskset, cpuset)"
                 .to_owned(),
         ),
         (
             Fallback::Core { core: 7, error: error() }.to_string(),
             format!(
-                "core 7 cannot be used ({of}): name one that is online and in this process's cpuset"
+                "core 7 cannot be used ({of}): name a core that is online and in this process's cpuset"
             ),
         ),
         (

@@ -23,8 +23,8 @@ struct CapabilityHeader {
 const VERSION: u32 = 0x2008_0522;
 
 /// Permanently drops lent privileges: sets the real user and group, and removes all capabilities. The call has no
-/// effect if the process has no lent privileges. The change applies to the calling thread and the threads that it
-/// starts.
+/// effect if the process has no lent privileges. The change of privileges applies to the calling thread, and to the
+/// threads that the calling thread starts afterwards.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses; the caller must then not continue.

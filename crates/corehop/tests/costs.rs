@@ -261,7 +261,7 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     let accepted = [&max[..], &["--accept-largest"]].concat();
     let largest_accepted = ask("gfb", &model, &accepted);
     assert_eq!(largest_accepted["schedulable"], true, "{largest_accepted}");
-    assumes(&largest_accepted, "largest that was seen");
+    assumes(&largest_accepted, "largest measured delay");
     // By default it is the highest quantile that the samples bound; a table of them says the same. A median is no bound.
     let by_default = ask("gfb", &model, &[]);
     assert_eq!(by_default["schedulable"], "unknown", "{by_default}");
@@ -314,22 +314,22 @@ EDF with non-preemptive regions: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain      saves at most
 quick    10  non-preemptive            0 [0, 0]            0       0           0 [0, 0]
 slow     30  non-preemptive   35.0 [35.0, 35.0]            2       0  70.0 [70.0, 70.0]
-Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 58.33 %
-  [58.33, 58.33] of the CPU.
+Fully preemptive the set is not schedulable; with limited preemption the set is schedulable, and
+  saves at most 58.33 % [58.33, 58.33] of the CPU.
 
 Fixed priorities with non-preemptive regions: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain   saves at most
 quick    10  non-preemptive            0 [0, 0]            0       0        0 [0, 0]
 slow     30  non-preemptive   35.0 [35.0, 35.0]            3       0  105 [105, 105]
-Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 87.50 %
-  [87.50, 87.50] of the CPU.
+Fully preemptive the set is not schedulable; with limited preemption the set is schedulable, and
+  saves at most 87.50 % [87.50, 87.50] of the CPU.
 
 Fixed priorities with preemption thresholds: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain   saves at most
 quick    10  non-preemptive            0 [0, 0]            0       0        0 [0, 0]
 slow     30  non-preemptive   35.0 [35.0, 35.0]            3       0  105 [105, 105]
-Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 87.50 %
-  [87.50, 87.50] of the CPU.
+Fully preemptive the set is not schedulable; with limited preemption the set is schedulable, and
+  saves at most 87.50 % [87.50, 87.50] of the CPU.
 
 ";
 

@@ -102,7 +102,7 @@ fn a_yes_on_many_windows_states_the_share_beyond_and_one_on_few_is_a_condition()
         "yes: every deadline holds under partitioned fixed priorities",
         "28 ms of 40 ms left, if no window up to 40 ms loses more than the most seen at its length",
         "(2 ms in any of 600 of 40 ms; at most 0.5 % of the windows lose more, at 95 % confidence)",
-        "bounds and slack contain the observed gaps: up to 2 ms in 40 ms; in the long run the CPU supplies at least 95.0 %",
+        "the bounds and the slack include the observed gaps: up to 2 ms in 40 ms; in the long run the CPU supplies at least 95.0 %",
         "fast: within 3000 us",
         "slow: within 12000 us",
     ] {

@@ -343,7 +343,7 @@ fn table(placed: &TaskSet, kept: &BoundCheck, page: TerminalLayout) -> String {
 fn line(placed: &TaskSet, job: &Exceeding) -> String {
     let span = |us: f64| Tick::Nano.span(Tick::Nano.up(Nanos::new((us * 1e3).round() as u64)));
     format!(
-        "job {} of {} ({}) took {}, {} beyond its bound; {} {}",
+        "job {} of {} ({}) took {}, {} beyond its bound; for {} {}",
         job.job,
         called(placed, job.task),
         job.load,

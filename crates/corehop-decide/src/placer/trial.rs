@@ -72,7 +72,7 @@ pub enum UndecidedReason {
     RanBackwards,
     /// The progress count was missing in too many windows.
     Unknown,
-    /// The CPUs changed their distance too often within a pair of intervals.
+    /// The distance of the CPUs changed too often within a pair of intervals.
     DistanceChanged,
     /// Without the placement, the threads were already together.
     NoControl,
@@ -87,7 +87,7 @@ impl std::fmt::Display for UndecidedReason {
             Self::StoodStill => "progress stood still",
             Self::RanBackwards => "progress ran backwards",
             Self::Unknown => "progress could not be read",
-            Self::DistanceChanged => "the CPUs changed their distance repeatedly",
+            Self::DistanceChanged => "the distance of the CPUs changed repeatedly",
             Self::NoControl => "without the placement, the threads ran together",
             Self::NotPlaced => "with the placement, the threads did not run together",
         })

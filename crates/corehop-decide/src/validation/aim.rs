@@ -115,7 +115,9 @@ impl Aim {
             return of(AimVerdict::NotJudged, vec![why]);
         }
         let Some(errors) = judged else {
-            let why = "every row was fitted or chosen on, or repeats another study's".to_owned();
+            let why =
+                "every row was used to fit or choose parameters, or repeats a row of another study"
+                    .to_owned();
             return of(AimVerdict::NotJudged, vec![why]);
         };
         let mut why = errors_beyond(errors, law, limits);

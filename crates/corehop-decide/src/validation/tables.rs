@@ -99,7 +99,8 @@ pub struct SmallSetSampling {
     pub samples: u32,
 }
 
-/// Lasting contention: a server whose service time drifts, and the servers that it replaces.
+/// Lasting contention in a study: one server has a service time that drifts, and the study leaves out the servers that
+/// this server replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerContention {

@@ -155,7 +155,7 @@ impl LiveMachine {
             return Err(why.clone());
         }
         match self.platform.usable().len() {
-            0 | 1 => Err("SCHED_FIFO is refused if only one CPU is usable".to_owned()),
+            0 | 1 => Err("corehop uses SCHED_FIFO only if two or more CPUs are usable".to_owned()),
             _ => Ok(()),
         }
     }

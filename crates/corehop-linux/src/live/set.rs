@@ -28,7 +28,7 @@ pub(crate) struct SetState {
     pub(super) settling_ns: f64,
     /// The time that the last renewal of the set's page frames took, in nanoseconds.
     pub(super) renewing_ns: f64,
-    /// The ticks of a chunk in the last warm touch; NaN before the first.
+    /// The ticks of a chunk in the last warm touch; NaN before the first warm touch.
     pub(super) warm_chunk: f64,
 }
 

@@ -49,7 +49,7 @@ impl ProcessTracker {
             .map_err(|_| absent("there is no such process: `pgrep NAME` finds numbers"))?;
         if status.number::<u32>("Tgid").is_some_and(|it| it != pid) {
             return Err(absent(
-                "it is a thread of another process: name that one (Tgid in /proc/PID/status)",
+                "this is a thread of another process: name that process (Tgid in /proc/PID/status)",
             ));
         }
         if status.state() == Some(b'Z') {

@@ -269,8 +269,7 @@ impl Host for PlacingHost {
         let (known, others): (Vec<Move>, Vec<Move>) =
             moves.iter().cloned().partition(|it| self.threads.has(it.tid));
         if let (true, Some(Move { tid, cpus })) = (known.is_empty(), others.into_iter().next()) {
-            let why =
-                "the thread is none of the threads that are followed, or has ended".to_owned();
+            let why = "corehop does not follow this thread, or the thread has ended".to_owned();
             return Err(HostError::Move { tid, cpus, why });
         }
         let receipt = self.moves.apply(&known)?;

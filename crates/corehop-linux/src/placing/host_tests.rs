@@ -128,7 +128,7 @@ fn a_thread_that_is_not_followed_or_has_ended_is_not_moved() {
         let cpus = CpuList::new(before.iter().take(1));
         let moved = |host: &mut PlacingHost, tid| host.apply(&[Move { tid, cpus: cpus.clone() }]);
         let error = moved(&mut host, own).unwrap_err().to_string();
-        assert!(error.contains("none of the threads that are followed"), "{error}");
+        assert!(error.contains("corehop does not follow this thread"), "{error}");
         assert_eq!(corehop_system::thread::affinity().unwrap(), before);
         let pid = sleeper.0.id();
         drop(sleeper);

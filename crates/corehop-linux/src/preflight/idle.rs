@@ -231,7 +231,7 @@ fn without_driver(host: &PreflightHost) -> CheckFinding {
     if host.is_guest() {
         let found = "when a CPU is idle, the host decides how it sleeps (no cpuidle)";
         return CheckFinding::note(found).remark(
-            "Nothing can be done inside the guest. Loads of kind constructed keep the CPUs awake.",
+            "Nothing can be done inside the guest. The load constructed (--load constructed) keeps the CPUs awake.",
         );
     }
     CheckFinding::ok("the kernel puts no CPU to sleep deeply (no cpuidle)")

@@ -104,9 +104,12 @@ fn llc_size(host: &PreflightHost) -> Option<CheckFinding> {
         return Some(doubted(format!("{found}, but {why}")));
     }
     let (per_cpu, why) = if host.is_guest() {
-        (LARGEST_LLC_PER_CPU_OF_A_GUEST, "more than so few have: other guests use it as well")
+        (
+            LARGEST_LLC_PER_CPU_OF_A_GUEST,
+            "too large for these CPUs alone: other guests use the cache as well",
+        )
     } else {
-        (LARGEST_LLC_PER_CPU, "more than any processor has for so few")
+        (LARGEST_LLC_PER_CPU, "larger than the cache of any processor with that number of CPUs")
     };
     if size.value > Bytes::new(per_cpu * served) {
         return Some(doubted(format!("{found}, {why}")));

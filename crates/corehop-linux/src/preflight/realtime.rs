@@ -117,6 +117,6 @@ fn preemption_model(host: &PreflightHost) -> Option<CheckFinding> {
         None => "not preemptible".to_owned(),
     };
     Some(CheckFinding::note(format!("the kernel is not PREEMPT_RT (it is {model})")).remark(
-        "No command helps: full preemption needs another kernel. The cost of touches does not depend on it.",
+        "No command helps: full preemption needs another kernel. The cost of touches does not depend on full preemption.",
     ))
 }

@@ -331,14 +331,14 @@ fn a_cache_is_doubted_beyond_what_a_processor_has_for_so_few() {
     assert_eq!(of(256, false), (Fine, "L3 of 256 MiB serves 4 CPUs".to_owned()));
     assert_eq!(
         of(257, false),
-        (Warning, "L3 of 257 MiB serves 4 CPUs, more than any processor has for so few".to_owned())
+        (Warning, "L3 of 257 MiB serves 4 CPUs, larger than the cache of any processor with that number of CPUs".to_owned())
     );
     assert_eq!(of(96, true).0, Fine);
     assert_eq!(
         of(97, true),
         (
             Warning,
-            "L3 of 97 MiB serves 4 CPUs, more than so few have: other guests use it as well"
+            "L3 of 97 MiB serves 4 CPUs, too large for these CPUs alone: other guests use the cache as well"
                 .to_owned()
         )
     );

@@ -145,7 +145,7 @@ impl Platform {
             return format!("only {} CPU is usable", usable.len());
         }
         if let Some(level) = self.doubted(affinity) {
-            return format!("who shares the L{level} is contradicted");
+            return format!("the statement which CPUs share the L{level} is contradicted");
         }
         affinity.absence("two CPUs")
     }

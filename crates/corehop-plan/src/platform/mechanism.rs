@@ -43,8 +43,8 @@ words! {
         /// Each line has an age of 0 to 3: a new line has age 1, and a hit sets age 1, or 0 if the age was below 2. After every
         /// use all lines grow older until a line has age 3 (level 3 of Coffee Lake, in nanoBench's notation).
         QlruH11M1R0U0 = "qlru_h11_m1_r0_u0",
-        /// The ages of `qlru_h11_m1_r0_u0`, but after a use the lines grow older by at most 1. If no line has age 3, the cache
-        /// evicts the line of the first way (level 3 of Ivy Bridge, in nanoBench's notation).
+        /// Each line has an age as in `qlru_h11_m1_r0_u0`, but a use raises the ages of lines by at most 1. If no line has age 3,
+        /// the cache evicts the line of the first way (level 3 of Ivy Bridge, in nanoBench's notation).
         QlruH11M1R1U2 = "qlru_h11_m1_r1_u2",
         /// Each line has an age of 0 to 3: a new line has age 1, and a hit sets age 0. After every use the other lines grow older
         /// until one of them has age 3 (level 2 of Cannon Lake, in nanoBench's notation).

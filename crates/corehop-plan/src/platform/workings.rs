@@ -112,7 +112,9 @@ fn mechanism(
 }
 
 fn finds(index: &Index, count: u64, fact: String, of: &str) -> ConsistencyResult {
-    require(index.fits(count), fact, || format!("`{index}` does not find {count} {of}"))
+    require(index.fits(count), fact, || {
+        format!("the index function `{index}` cannot select among {count} {of}")
+    })
 }
 
 /// Checks that a snoop filter has whole sets, and that the cache around it needs a filter to know

@@ -217,9 +217,10 @@ impl GangProgram {
             Self::BucketSort { buckets: 0, .. } => {
                 wrong("no bucket".to_owned(), "take one or more")
             }
-            _ if self.items() < least => {
-                wrong(format!("{} items", self.items()), "every thread needs two to choose from")
-            }
+            _ if self.items() < least => wrong(
+                format!("{} items", self.items()),
+                "every thread needs two items to choose from",
+            ),
             // A writer must not wait for a reader that waits for it.
             Self::Exchange { through: Channel::Socket | Channel::Pipe, items, .. }
                 if *items * Self::MESSAGE > 4_096 =>

@@ -169,9 +169,10 @@ pub(super) fn of_fields(fields: &[(String, JsonTree)]) -> Result<TaskSet, SetFil
     check_names("", fields, &SET_FIELDS)?;
     let of_set = ObjectFields { place: "", fields };
     let cpus = of_set.number("cpus", 1, u64::from(MOST_CPUS))?;
-    let cpus = cpus.ok_or_else(|| wrong("", "cpus is missing: how many CPUs serve the set"))?;
+    let cpus = cpus
+        .ok_or_else(|| wrong("", "cpus is missing: state the number of CPUs that serve the set"))?;
     let Some(JsonTree::Array(given)) = find(fields, "tasks") else {
-        return Err(wrong("", "tasks is missing, or no list"));
+        return Err(wrong("", "tasks is missing, or is not a list"));
     };
     let tick = times::tick(given, find(fields, "chains"))?;
     let places = placement_file::places(given, tick)?;
@@ -197,7 +198,9 @@ pub(super) fn of_fields(fields: &[(String, JsonTree)]) -> Result<TaskSet, SetFil
     match of_set.span("block_reload_ns", Tick::Nano, LONGEST_RELOAD)? {
         Some(each) => Ok(set.sharing(&tasks, Reload::nanos(each.get()))?),
         None if tasks.iter().all(|task| task.footprint.is_none()) => Ok(set),
-        None => Err(wrong("", "block_reload_ns is missing: what it takes to reload a cache block")),
+        None => {
+            Err(wrong("", "block_reload_ns is missing: state the time to reload a cache block"))
+        }
     }
 }
 
@@ -358,8 +361,14 @@ impl ObjectFields<'_> {
         match (self.blocks("ucb")?, self.blocks("ecb")?) {
             (None, None) => Ok(None),
             (Some(ucb), Some(ecb)) => Ok(Some(Footprint { ucb, ecb })),
-            (None, Some(_)) => Err(wrong(self.place, "ucb is missing: the blocks used again")),
-            (Some(_), None) => Err(wrong(self.place, "ecb is missing: all blocks touched")),
+            (None, Some(_)) => Err(wrong(
+                self.place,
+                "ucb is missing: state the cache blocks that the task uses again",
+            )),
+            (Some(_), None) => Err(wrong(
+                self.place,
+                "ecb is missing: state all cache blocks that the task touches",
+            )),
         }
     }
 

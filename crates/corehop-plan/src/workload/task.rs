@@ -262,7 +262,7 @@ impl TaskSet {
                 return Err(wrong("ecb", "absent".to_owned(), expected));
             };
             if footprint.ucb.common(&footprint.ecb) < footprint.ucb.count() {
-                let expected = "some of the blocks of ecb: what is used again was touched";
+                let expected = "only blocks that ecb also contains, because a task touches every block that the task uses again";
                 return Err(wrong("ucb", footprint.ucb.to_string(), expected));
             }
             Ok(footprint.clone())

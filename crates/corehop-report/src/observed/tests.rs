@@ -69,8 +69,8 @@ fn losses_and_what_recording_took_are_said() {
         "3 absences were lost",
         "2 times the return of a thread was missed",
         "recording took 1.00 ms of CPU time, and made each of 400 switches of the program take 1.00 µs longer, and \
-         each of 1000 switches between other threads 100 ns longer (measured",
-        "it): 0.150 % of one CPU",
+         each of 1000 switches between other threads take 100 ns longer (measured",
+        "without recording): 0.150 % of one CPU",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

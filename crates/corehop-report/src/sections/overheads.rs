@@ -35,13 +35,14 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
     largest.sort_by(|a, b| b.p50_us.total_cmp(&a.p50_us));
     let first = largest.first()?;
     let fewest = data.overheads.summaries.iter().map(|it| it.n).min().unwrap_or(0);
-    let enough =
-        format!("times of each overhead: at least {fewest}; a 99th percentile needs {ENOUGH}");
+    let enough = format!(
+        "measured times of each overhead: at least {fewest}; a 99th percentile needs {ENOUGH}"
+    );
     let (median, rare) = (micros(first.p50_us), micros(first.p99_us));
     Some(KindFront {
         title: "Scheduling overheads of the kernel".to_owned(),
         answer: Some(format!(
-            "The largest of {} scheduling overheads is {}: median {median} µs, 99th percentile {rare} µs, from {} times.",
+            "The largest of {} scheduling overheads is {}: median {median} µs, 99th percentile {rare} µs, from {} measured times.",
             data.overheads.summaries.len(),
             in_words(first),
             first.n,

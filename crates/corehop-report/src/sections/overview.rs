@@ -155,7 +155,7 @@ fn drifting(summaries: &[CellSummary]) -> Option<String> {
     let many = found.len() as f64 > 2.0 * ALPHA * tested.len() as f64 + 1.0;
     let worst = found.iter().min_by(|a, b| a.1.p_value.total_cmp(&b.1.p_value)).filter(|_| many)?;
     Some(format!(
-        "In {} of {} cells the replicates rise or fall during the run (chance alone gives one in twenty); most clearly {} at {}, load {}: its second half differs by {} µs from its first. The machine changed during the run, and the next run may lie outside these intervals: measure longer, or when fewer other programs run.",
+        "In {} of {} cells the replicates rise or fall during the run; by chance alone, one cell in twenty would. The change is clearest for {} at {}, load {}: the second half of the run differs by {} µs from the first half. The machine changed during the run, and the next run may lie outside these intervals: measure longer, or when fewer other programs run.",
         found.len(),
         tested.len(),
         worst.0.cell.event,

@@ -216,7 +216,7 @@ fn pairs(all: &[SchedulerPair]) -> FigureTable {
 fn delays(all: &[SchedulerPair]) -> FigureTable {
     let head =
         ["machine", "load", "schedulers", "event", "WSS", "write", "samples", "median delay µs"];
-    let mut table = FigureTable::new("delays of two schedulers, the second less the first", &head);
+    let mut table = FigureTable::new("delays of two schedulers, the second minus the first", &head);
     for pair in all {
         let [first, second] = pair.schedulers;
         table.rows.extend(pair.delays.iter().map(|comparison| {

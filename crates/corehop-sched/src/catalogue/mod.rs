@@ -241,7 +241,7 @@ const CACHED: Test = Test {
 };
 
 /// The refusal of a test without reloads for a set that states its cache blocks.
-const IGNORES_RELOADS: &str = "the test accepts, but the set states the cache blocks of its tasks (ucb, ecb), and this test does not charge reloads: use a test that does (`multiset-combined`), or charge a delay with --delay or --costs";
+const IGNORES_RELOADS: &str = "the test accepts the set, but the set states the cache blocks of its tasks (ucb, ecb), and this test does not charge reloads: use a test that does (`multiset-combined`), or charge a delay with --delay or --costs";
 
 /// The assumption of tests that model locks and suspension.
 const HELD_UP: &str = "Tasks are sporadic. Jobs wait for each other only at the stated locks, and suspend themselves at most for the stated times.";
@@ -318,13 +318,13 @@ impl Test {
         }
         if let (Verdict::Schedulable, Some(resource)) = (answer.verdict, torn(system, &answer)) {
             return TestAnswer::unknown(format!(
-                "the test accepts, but tasks on several CPUs use `{resource}`, and locks across CPUs have no known bound"
+                "the test accepts the set, but tasks on several CPUs use `{resource}`, and locks across CPUs have no known bound"
             ));
         }
         let answer = chains::judged(system, self.is_soft(), answer);
         match misplaced(system, &answer) {
             Some(at) if answer.verdict.is_schedulable() => TestAnswer::unknown(format!(
-                "the test accepts, but not with task {at} on the CPUs that the set states (`cpus`, `pieces`, `shares`)"
+                "the test accepts the set, but not with task {at} on the CPUs that the set states (`cpus`, `pieces`, `shares`)"
             )),
             _ => answer,
         }

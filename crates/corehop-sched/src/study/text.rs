@@ -265,7 +265,9 @@ pub(crate) fn caps(text: CapsText, cpus: u32) -> Result<Caps, String> {
         return Err(format!("{said}: expected multiples of 0.001 above zero"));
     };
     if from > to || to > u64::from(cpus) * 1_000 || !(to - from).is_multiple_of(step) {
-        return Err(format!("{said}: expected whole steps, upwards, to at most the {cpus} CPUs"));
+        return Err(format!(
+            "{said}: expected a range that rises in whole steps, up to at most the {cpus} CPUs"
+        ));
     }
     let count = ((to - from) / step + 1) as usize;
     if count > MOST_PLACES {
@@ -287,7 +289,10 @@ fn delays(given: Vec<Time>) -> Result<Vec<Time>, String> {
 
 fn compared(reading: &StudyReading, crossover: &Crossover) -> Result<(), String> {
     if crossover.of == crossover.against {
-        return Err(format!("of and against are both `{}`: expected two schedulers", crossover.of));
+        return Err(format!(
+            "`of` and `against` are both `{}`: expected two different schedulers",
+            crossover.of
+        ));
     }
     for name in [&crossover.of, &crossover.against] {
         if !reading.schedulers.iter().any(|scheduler| scheduler.name == *name) {

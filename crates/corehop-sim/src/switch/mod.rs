@@ -257,9 +257,9 @@ fn check(cell: &SwitchCell) -> Result<(), MachineError> {
     }
     Err(MachineError::NotPossible {
         what: format!("`{}`", cell.name()),
-        why: "a simulated machine has gettid by none, v1 to v5 and strong-v1 to strong-v5, one call after the other"
+        why: "a simulated machine runs only the call gettid, one call after the other, with the mechanisms none, v1 to v5 and strong-v1 to strong-v5"
             .to_owned(),
-        remedy: "omit it, or use --on live".to_owned(),
+        remedy: "omit this cell, or use --on live".to_owned(),
     })
 }
 

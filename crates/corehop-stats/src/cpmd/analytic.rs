@@ -46,9 +46,9 @@ pub struct AnalyticHierarchy {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// The time from a cache that is private to the other core.
+    /// The time to load a line from a cache that is private to the other core.
     pub private_ns: f64,
-    /// The time from a cache that the other core shares with other cores, but not with this core.
+    /// The time to load a line from a cache that the other core shares with further cores, but not with this core.
     pub shared_ns: Option<f64>,
 }
 

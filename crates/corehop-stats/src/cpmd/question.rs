@@ -116,7 +116,9 @@ pub enum NoAnswer {
     )]
     OnePreemptor,
     /// A size has too few samples for the statistic.
-    #[error("{statistic} needs more samples than any size has: measure more than {most} of a cell")]
+    #[error(
+        "{statistic} needs more samples than any size has: measure more than {most} samples of a cell"
+    )]
     TooFew {
         /// The statistic that the question requested.
         statistic: Statistic,

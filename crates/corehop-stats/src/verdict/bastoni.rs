@@ -252,7 +252,9 @@ pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<ClaimVerdict, BadInp
     Ok(match (verdict.outcome, never) {
         (super::TestOutcome::Holds, Some(event)) => THIRD_A.verdict(
             super::TestOutcome::CannotTell,
-            format!("at no working set is a {event} shown to cost more than a preemption"),
+            format!(
+                "the samples show at no working set that a {event} costs more than a preemption"
+            ),
             verdict.comparisons,
         ),
         _ => verdict,

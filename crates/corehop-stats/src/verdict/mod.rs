@@ -163,7 +163,7 @@ pub enum Says {
 /// A comparison of cells with its numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The compared quantities, for instance "median delay of l3_migration less preemption, load idle".
+    /// The compared quantities, for instance "median delay of l3_migration minus preemption, load idle".
     pub what: String,
     /// The working-set size in bytes.
     pub wss_bytes: u64,
@@ -405,7 +405,7 @@ fn difference(
     sure: Sureness,
 ) -> Result<Comparison, BadInput> {
     let what = format!(
-        "{} of {} less {}, load {}, write ratio {}",
+        "{} of {} minus {}, load {}, write ratio {}",
         name_of(p),
         y.event,
         x.event,

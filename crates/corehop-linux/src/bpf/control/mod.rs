@@ -519,7 +519,7 @@ pub struct ControlPage {
 }
 
 impl ControlPage {
-    /// Returns a number that changes with every absence of the thread, by one load.
+    /// Returns a number that changes with every absence of the thread. Reading the number takes a single load.
     #[inline]
     pub fn departures(&self) -> u64 {
         let first = ControlPages::first_word(self.slot);

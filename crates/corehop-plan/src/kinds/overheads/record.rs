@@ -82,7 +82,7 @@ impl OverheadFacts {
     }
 }
 
-/// The cost and the certainty of observing the kernel.
+/// The cost of observing the kernel, and the errors of the observed times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct KernelObservation {
     /// The median time that corehop needs to record one event, in nanoseconds. The measured times

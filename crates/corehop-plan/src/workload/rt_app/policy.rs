@@ -182,7 +182,7 @@ fn reservation(fields: &JsonFields, of_thread: bool) -> Result<Reservation, Stri
         deadline = older("deadline")?.unwrap_or(period);
     }
     if runtime.is_zero() {
-        return Err("`dl-runtime` is missing: the budget under SCHED_DEADLINE".to_owned());
+        return Err("`dl-runtime` is missing: state the budget under SCHED_DEADLINE".to_owned());
     }
     if runtime > deadline || deadline > period {
         let what = format!("dl-runtime {runtime}, dl-deadline {deadline}, dl-period {period}");

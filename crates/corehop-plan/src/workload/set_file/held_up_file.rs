@@ -64,7 +64,7 @@ fn locks(
             Err(wrong("", format!("locking is \"{protocol}\", but no task has locks")))
         }
         None if has_some => {
-            Err(wrong("", "locking is missing: the protocol of the locks, pcp, pi or srp"))
+            Err(wrong("", "locking is missing: state the protocol of the locks, pcp, pi or srp"))
         }
         None => Ok(None),
     }
@@ -86,7 +86,7 @@ fn sections(tick: Tick, at: usize, task: &JsonTree) -> Result<Vec<(String, Time)
 fn section(tick: Tick, place: &str, item: &JsonTree) -> Result<(String, Time), SetFileError> {
     let fields = object(place, item, "locks", &["resource", "longest_us"])?;
     let Some(JsonTree::Leaf(Value::String(resource))) = find(fields, "resource") else {
-        return Err(wrong(place, "resource of locks is missing, or no text"));
+        return Err(wrong(place, "resource of locks is missing, or is not a text"));
     };
     Ok((resource.clone(), ObjectFields { place, fields }.needed("longest_us", tick)?))
 }
@@ -103,7 +103,7 @@ fn chains(
         None => {
             return Err(wrong(
                 "",
-                "tasks have bcet_us, and the set has no chains, which ask for it",
+                "tasks have bcet_us, but the set has no chains: remove bcet_us, or add chains",
             ));
         }
         Some(JsonTree::Array(items)) => items
@@ -141,17 +141,17 @@ fn chain(set: &TaskSet, place: &str, item: &JsonTree) -> Result<Chain, SetFileEr
     let fields = object(place, item, "chains", &["name", "tasks", "activation", "deadline_us"])?;
     let name = match find(fields, "name") {
         Some(JsonTree::Leaf(Value::String(name))) => name.clone(),
-        _ => return Err(wrong(place, "name is missing, or no text")),
+        _ => return Err(wrong(place, "name is missing, or is not a text")),
     };
     let Some(JsonTree::Array(items)) = find(fields, "tasks") else {
-        return Err(wrong(place, "tasks is missing, or no list of names"));
+        return Err(wrong(place, "tasks is missing, or is not a list of names"));
     };
     let named = |item: &JsonTree| {
         let JsonTree::Leaf(Value::String(task)) = item else {
             return Err(wrong(place, format!("tasks has {item}: expected names of tasks")));
         };
         let at = set.names().iter().position(|name| name.as_ref() == Some(task));
-        at.ok_or_else(|| wrong(place, format!("tasks has \"{task}\": no task has that name")))
+        at.ok_or_else(|| wrong(place, format!("tasks names \"{task}\", but no task has that name")))
     };
     let tasks: Vec<usize> = items.iter().map(named).collect::<Result<_, _>>()?;
     if tasks.is_empty() {

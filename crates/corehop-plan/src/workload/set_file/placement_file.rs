@@ -43,12 +43,12 @@ fn place(at: usize, task: &JsonTree, tick: Tick) -> Result<Option<TaskPlacement>
         return match stated.as_slice() {
             [] => Ok(None),
             several => {
-                Err(wrong(&at, format!("{} are both there: expected one", several.join(" and "))))
+                Err(wrong(&at, format!("the task has {}: state only one", several.join(" and "))))
             }
         };
     };
     let Some(JsonTree::Array(items)) = find(fields, way) else {
-        return Err(wrong(&at, format!("{way} is no list")));
+        return Err(wrong(&at, format!("{way} is not a list")));
     };
     let place = match *way {
         "cpus" => {
@@ -91,7 +91,7 @@ fn share(place: &str, item: &JsonTree) -> Result<PlacedShare, SetFileError> {
         Some(JsonTree::Leaf(Value::Number(number))) => number.as_f64(),
         _ => None,
     };
-    let share = share.ok_or_else(|| wrong(place, "share is missing, or no number"))?;
+    let share = share.ok_or_else(|| wrong(place, "share is missing, or is not a number"))?;
     Ok(PlacedShare { cpu: named_cpu(&ObjectFields { place, fields })?, share })
 }
 
@@ -167,7 +167,7 @@ mod tests {
             (r#", "cpus": [1, 1]"#.into(), ["task 1", "cpus is on CPUs [1, 1]"]),
             (r#", "cpus": [2]"#.into(), ["task 1", "from 0 to 1"]),
             (r#", "cpus": [-1]"#.into(), ["task 1", "cpus has -1"]),
-            (r#", "cpus": 1"#.into(), ["task 1", "no list"]),
+            (r#", "cpus": 1"#.into(), ["task 1", "not a list"]),
             (r#", "cpus": [0], "shares": []"#.into(), ["task 1", "both"]),
             (pieces(piece(0, 4, 4), piece(1, 1, 6)), ["pieces is 5 us of work", "which is 6"]),
             (pieces(piece(0, 4, 4), piece(0, 2, 6)), ["task 1", "on CPUs [0, 0]"]),

@@ -128,7 +128,7 @@ fn a_preemption_dearer_than_a_migration_contradicts_the_third() {
     rows[4].1[0].0 = 400.0;
     let verdict = bastoni_3a(&views(&table(&rows, "idle", 60)), 0.05).unwrap();
     assert_eq!(verdict.outcome, TestOutcome::DoesNot, "{}", verdict.evidence);
-    assert!(verdict.evidence.contains("l2_migration less preemption"), "{}", verdict.evidence);
+    assert!(verdict.evidence.contains("l2_migration minus preemption"), "{}", verdict.evidence);
 }
 
 #[test]
