@@ -45,7 +45,7 @@ pub trait HostExaminer {
     /// Measures wake-ups for at most this time.
     fn wake_batches(&self, platform: &Platform, most: Duration) -> WakeBatches;
 
-    /// Returns how an idle CPU waits; `None` if the host does not show it.
+    /// Returns the way in which an idle CPU waits; `None` if the host does not show the way.
     fn idle_wait(&self, root: &SysRoot, platform: &Platform) -> Option<IdleWait>;
 
     /// Returns the finding about wake-ups: the measured costs, the command of the helpful setting, and the reasons.

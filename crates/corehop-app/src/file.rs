@@ -222,7 +222,7 @@ impl Replaced {
         Ok(Self { id: id(&file.metadata()?), _held: Some(file) })
     }
 
-    /// Locks the regular file at `path` against all other writers; `None` if there is none.
+    /// Locks the regular file at `path` against all other writers; `None` if `path` names no regular file.
     ///
     /// # Errors
     /// Fails with exit code 2 if another run writes the file, and with exit code 6 for the system's errors.

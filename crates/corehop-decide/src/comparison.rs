@@ -360,7 +360,7 @@ pub struct QuantityComparison {
     pub replicates_a: usize,
     /// The number of replicates in the second result.
     pub replicates_b: usize,
-    /// The reason why there is no interval; `None` if there is one.
+    /// The reason why the comparison has no interval; `None` if the comparison has an interval.
     pub no_interval: Option<String>,
     /// The reason why the outcome fails no gate; `None` if a gate judges the quantity.
     #[serde(skip_serializing_if = "Option::is_none")]

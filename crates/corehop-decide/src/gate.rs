@@ -121,7 +121,7 @@ impl PValues {
 /// The evidence about one comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Evidence {
-    /// The p-values of this comparison alone; `None` if it has too few replicates.
+    /// The p-values of this comparison alone; `None` if the comparison has too few replicates.
     pub(super) p_values: Option<PValues>,
     /// The smallest p-value that the comparison's replicates allow.
     pub(super) least: Option<f64>,

@@ -87,7 +87,7 @@ pub struct Saving {
     pub divided_us: f64,
     /// The saving per preemption, with its 95 % interval from replicates.
     pub saves: CostEstimate,
-    /// The reason why the saving has no interval; `None` if it has one.
+    /// The reason why the saving has no interval; `None` if the saving has an interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_interval: Option<String>,
     /// The median slowdown of a warm touch because the job has only half of the cache, in microseconds.

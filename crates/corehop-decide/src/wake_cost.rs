@@ -36,7 +36,7 @@ pub struct WakeEstimate {
 /// The costs of wake-ups on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WakeCost {
-    /// The two CPUs; `None` if only one is usable.
+    /// The two CPUs of the wake-ups; `None` if only one CPU is usable.
     pub cpus: Option<(Cpu, Cpu)>,
     /// The cost of a wake-up on the waker's CPU.
     pub same_cpu: Option<WakeEstimate>,
@@ -53,7 +53,7 @@ pub struct WakeCost {
     pub line_ns: Option<f64>,
     /// The share of wake-ups that happened on another CPU when the kernel chose the CPU.
     pub crossed: Option<f64>,
-    /// The way in which an idle CPU waits; `None` if the host does not report that.
+    /// The way in which an idle CPU waits; `None` if the host does not report the way.
     pub wait: Option<IdleWait>,
     /// The expected effect of the setting in `wait`; `None` if no effect is expected.
     pub expected: Option<SettingEffect>,

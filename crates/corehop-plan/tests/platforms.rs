@@ -142,14 +142,22 @@ fn a_slip_is_refused_with_its_line_and_its_key() {
         ("schema = 1", "schema = 2", "line 2, `schema`"),
         ("schema = 1", "schema 1", "line 2"),
         ("\"xeon_l7455\"", "\"xeon-l7455\"", "line 3, `id`"),
-        ("\"0-23 by 6\"", "\"0-17 by 6\"", "line 6, `packages.value` contradicts the rest: CPU 18"),
+        (
+            "\"0-23 by 6\"",
+            "\"0-17 by 6\"",
+            "line 6, `packages.value` contradicts the rest of the platform: CPU 18",
+        ),
         ("\"0-23 by 6\"", "\"0-23 by 5\"", "line 6, `packages.value`: `0-23 by 5`"),
         (
             "\"0-23 by 1\"",
             "[\"0-5\", \"5-23\"]",
-            "line 7, `cores.value` contradicts the rest: CPU 5",
+            "line 7, `cores.value` contradicts the rest of the platform: CPU 5",
         ),
-        ("\"0-23 by 1\"", "\"0-23 by 8\"", "line 7, `cores.value` contradicts the rest: CPUs 0-7"),
+        (
+            "\"0-23 by 1\"",
+            "\"0-23 by 8\"",
+            "line 7, `cores.value` contradicts the rest of the platform: CPUs 0-7",
+        ),
         ("value = \"2.13 GHz\", ", "", "line 10, `clock.core`"),
         ("\"32 KiB\"", "\"32 KB\"", "line 15, `cache[0].size.value`"),
         ("\"32 KiB\"", "32", "line 15, `cache[0].size.value`"),
@@ -159,15 +167,23 @@ fn a_slip_is_refused_with_its_line_and_its_key() {
         (
             "\"0-23 by 2\"",
             "\"0-25 by 2\"",
-            "line 27, `cache[1].instances.value` contradicts the rest: CPU 24",
+            "line 27, `cache[1].instances.value` contradicts the rest of the platform: CPU 24",
         ),
         ("\"0-23 by 2\"", "\"0-23 by 4\"", "line 27, `cache[1].instances.value`"),
-        ("16384", "12288", "line 35, `cache[2].sets.value` contradicts the rest: 12288 sets"),
-        ("16384", "32768", "line 35, `cache[2].sets.value` contradicts the rest: 32768 sets"),
+        (
+            "16384",
+            "12288",
+            "line 35, `cache[2].sets.value` contradicts the rest of the platform: 12288 sets",
+        ),
+        (
+            "16384",
+            "32768",
+            "line 35, `cache[2].sets.value` contradicts the rest of the platform: 32768 sets",
+        ),
         (
             "level = 3",
             "level = 2",
-            "line 36, `cache[2].instances.value` contradicts the rest: CPUs 0-23 have two L2",
+            "line 36, `cache[2].instances.value` contradicts the rest of the platform: CPUs 0-23 have two L2",
         ),
     ] {
         assert!(L7455.contains(from), "{from}");

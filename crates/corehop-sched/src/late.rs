@@ -58,7 +58,7 @@ impl Late {
     pub fn sentence(&self, set: &TaskSet) -> String {
         let span = |time| set.tick().span(time);
         let (who, has) = (called(set, self.task), span(self.deadline_us));
-        let with = if self.by_charges { " with what is charged" } else { "" };
+        let with = if self.by_charges { " with the charges" } else { "" };
         match self.response_us.zip(self.late_us) {
             Some((response, late)) => {
                 format!(

@@ -165,7 +165,7 @@ pub(super) fn charged_tasks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Task> {
 fn late(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
     let bare = set.tasks().to_vec();
     let charged = asked.charged.as_ref().map(|_| charged_tasks(set, asked));
-    let all = [(bare, ""), (charged.unwrap_or_default(), " with what is charged")];
+    let all = [(bare, ""), (charged.unwrap_or_default(), " with the charges")];
     let beyond = asked.answer.bounds.iter().flatten().enumerate();
     let mut beyond = beyond.filter(|&(at, &bound)| bound > set.tasks()[at].deadline);
     let by_bounds = beyond.next().map(|(at, &response)| takes(set, at, response, ""));
@@ -336,7 +336,7 @@ mod tests {
             {"name":"b","wcet_us":2,"period_us":9,"deadline_us":3}]}"#;
         assert_eq!(says(tight, "qpa", None), "no: `b` can take 4 us and has 3 us");
         let one = r#"{"cpus":1,"tasks":[{"wcet_us":2,"period_us":8,"deadline_us":3}]}"#;
-        let longer = "unknown: task 0 needs 4 us with what is charged and has 3 us; but a charge is only a bound, and a \
+        let longer = "unknown: task 0 needs 4 us with the charges and has 3 us; but a charge is only a bound, and a \
                       job may pay less";
         assert_eq!(says(one, "p-fp-rta", Some(Time::new(2))), longer);
     }

@@ -60,7 +60,7 @@ impl Finder {
         }
     }
 
-    /// The mask that selects the set; None if no mask does.
+    /// The mask that selects the set from the line number; None if a mask alone cannot select the set.
     #[inline(always)]
     pub(super) fn mask(&self) -> Option<u32> {
         self.mask
@@ -443,7 +443,7 @@ impl CacheNode {
         self.remove(set, way).1.dirty
     }
 
-    /// The parts of the cache that [`super::fast_path`] needs; None if the sets have another width.
+    /// The parts of the cache that [`super::fast_path`] needs; None if the sets do not have the width `N`.
     #[inline(always)]
     pub(super) fn lane<const N: usize, const KNOWN: u8, const POWER: bool>(
         &mut self,

@@ -245,7 +245,7 @@ impl Spec {
     }
 }
 
-/// Reduces a cache to one in `every` of its sets; None if that is not possible.
+/// Reduces a cache to one in `every` of its sets; None if the cache cannot be reduced by this factor.
 fn thin_out(cache: &mut CacheSpec, every: u32) -> Option<()> {
     // A duel of fewer sets than the machine's has other outcomes.
     let whole = every == 1 || cache.replacement != Replacement::Drrip;

@@ -34,7 +34,7 @@ pub(super) enum Does {
 }
 
 impl Does {
-    /// The accesses of a visit; None if the visit makes none.
+    /// The accesses of a visit; None if the visit makes no accesses.
     #[inline(always)]
     pub(super) fn of(visit: &Visit) -> Option<Self> {
         match (visit.reads || visit.fetches, visit.writes) {

@@ -76,7 +76,7 @@ struct TurnSums {
     turns: usize,
     runs: usize,
     value: f64,
-    /// The CPU time; `None` once it was unknown for a turn.
+    /// The CPU time; `None` after a turn with unknown CPU time.
     cpu_s: Option<f64>,
 }
 
@@ -153,7 +153,7 @@ pub(super) fn tried(
     Ok(())
 }
 
-/// Runs one turn of each contender; `None` if one of them did not end.
+/// Runs one turn of each contender; `None` if a turn did not end.
 fn one_round(
     contest: &ArmContest,
     arms: &[PinArm],

@@ -111,7 +111,7 @@ impl<'a> AdviceSubject<'a> {
         }
     }
 
-    /// The measured series of an event; `None` if it was not measured.
+    /// The measured series of an event; `None` if the event was not measured.
     pub(super) fn series(&self, event: Event) -> Option<&'a DelaySeries> {
         self.series.iter().find(|(of, _)| *of == event).map(|(_, series)| *series)
     }

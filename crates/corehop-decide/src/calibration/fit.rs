@@ -66,8 +66,9 @@ pub enum CalibrationError {
     Stopped,
 }
 
-/// Fits the numbers of `described` to live `samples` of [`super::experiment`]. The samples ran on the host as
-/// `declared`, which is the same platform, or that platform with its cores apart ([`Platform::apart`]). `progress`
+/// Fits the numbers of `described` to live `samples` of [`super::experiment`]. `declared` is the
+/// platform of the host while the samples ran: the described platform, or the described platform with its cores apart
+/// ([`Platform::apart`]). `progress`
 /// receives the current step and returns whether to continue.
 ///
 /// # Errors

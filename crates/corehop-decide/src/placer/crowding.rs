@@ -17,7 +17,7 @@ const WINDOWS: usize = 5;
 /// The crowding limit is this factor times the earlier waiting ratio, plus [`MORE`].
 const TIMES: f64 = 1.5;
 const MORE: f64 = 0.25;
-/// The number of windows between two reactions at first. The number doubles each time, up to a maximum.
+/// The number of windows between the first two reactions. Each reaction doubles the number, up to [`MOST_REST`].
 const REST: u64 = 20;
 const MOST_REST: u64 = 600;
 
@@ -70,7 +70,7 @@ impl Crowding {
     }
 }
 
-/// The placed threads' waiting time divided by their running time; `None` if they did neither.
+/// The placed threads' waiting time divided by their running time; `None` if the threads neither waited nor ran.
 fn waiting(activity: &Activity, placed: &BTreeMap<u32, CpuList>) -> Option<f64> {
     let threads = activity.threads.iter().filter(|it| placed.contains_key(&it.tid));
     let sum = |(ran, waited): (u64, u64), it: &corehop_plan::host::ActiveThread| {

@@ -128,7 +128,7 @@ impl BpfError {
             _ => Self::Failed { what, source },
         }
     }
-    /// Returns whether another program of this process would fail for the same reason.
+    /// Returns whether the reason of this error would also make other BPF programs of this process fail.
     pub fn is_general(&self) -> bool {
         matches!(self, Self::NoBtf { .. } | Self::NotPermitted { .. } | Self::NoBpf { .. })
     }

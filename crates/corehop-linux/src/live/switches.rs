@@ -273,7 +273,7 @@ struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Makes `calls` calls; `done` receives the start time of each call when its result is there.
+    /// Makes `calls` calls; `done` receives the start time of each call when the call's result arrives.
     fn calls(&mut self, calls: u32, mut done: impl FnMut(Ticks)) -> Result<(), CallError> {
         if self.outstanding > 1 {
             return self.overlapping(calls, done);

@@ -154,7 +154,7 @@ impl AbsenceFollower {
         Some((pages.others().into_iter().map(held).collect(), pages.idle_ns()))
     }
 
-    /// Returns, by CPU, how long threads of the program ran on the CPU; CPUs on which none of them ran are left out.
+    /// Returns, by CPU, how long threads of the program ran on the CPU; CPUs on which no such thread ran are left out.
     pub(super) fn ran(&self) -> Vec<(Cpu, u64)> {
         match self {
             Self::Pages(pages, ..) => pages.ran(),

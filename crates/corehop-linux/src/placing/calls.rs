@@ -88,7 +88,7 @@ impl CallCount {
         }
     }
 
-    /// The estimated number of calls since the start; `None` if none were counted in this window.
+    /// The estimated number of calls since the start; `None` if no calls were counted in this window.
     pub(super) fn now(&mut self) -> Option<f64> {
         let now = Instant::now();
         let span = now - mem::replace(&mut self.looked, now);

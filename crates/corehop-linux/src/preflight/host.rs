@@ -47,7 +47,7 @@ impl<'a> PreflightHost<'a> {
     pub(super) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         Some(self.root.read(path)?.trim().to_owned())
     }
-    /// The content of a file as a value; `None` if it cannot be parsed.
+    /// The content of a file as a value; `None` if the content cannot be parsed.
     pub(super) fn value<T: FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
         self.text(path)?.parse().ok()
     }

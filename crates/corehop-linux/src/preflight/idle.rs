@@ -34,7 +34,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// Reads the files; `None` if the host has none of them.
+    /// Reads the host's files about idle CPUs; `None` if the host has no such files.
     fn of(host: &PreflightHost) -> Option<Self> {
         let mut states: Vec<IdleState> =
             host.platform.usable().iter().flat_map(|cpu| states(host, cpu)).collect();

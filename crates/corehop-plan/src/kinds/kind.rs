@@ -20,8 +20,8 @@ pub trait Kind: Sized {
     /// The reason why a platform cannot run a body.
     type Error;
 
-    /// The name of the measurement if only the live machine can run it, or `None` if the simulated machine can run it
-    /// too. The error of a machine that cannot run the measurement states this name.
+    /// The name of the measurement if only the live machine can run the measurement, or `None` if the simulated
+    /// machine can also run the measurement. The error of a machine that cannot run the measurement states this name.
     const ONLY_LIVE: Option<&'static str> = None;
 
     /// Checks whether `platform` can run the body.

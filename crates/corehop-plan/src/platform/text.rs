@@ -25,7 +25,7 @@ pub enum PlatformError {
         problem: String,
     },
     /// The platform states two facts that contradict each other.
-    #[error("{}`{fact}` contradicts the rest: {problem}", at_line(*.line))]
+    #[error("{}`{fact}` contradicts the rest of the platform: {problem}", at_line(*.line))]
     Contradiction {
         /// The line of the fact, counted from 1, or `None` for a platform that was not read from a
         /// file.

@@ -32,7 +32,7 @@ pub enum TestExactness {
 }
 
 impl TestExactness {
-    /// Returns the name of the kind and what follows from it, as text.
+    /// Returns the name of the kind, and the verdicts that a test of this kind can give, as text.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Exact => "exact: yes or no",

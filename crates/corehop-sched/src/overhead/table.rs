@@ -26,7 +26,7 @@ pub enum OverheadError {
     #[error("the table of overheads has an unknown column `{0}`: use one of TASK-COUNT, {known}", known = known())]
     Unknown(String),
     /// A column name occurs twice.
-    #[error("the table of overheads has the column `{0}` twice: expected each once")]
+    #[error("the table of overheads has the column `{0}` twice: expected each column once")]
     Twice(String),
     /// A line has a different number of fields than the header.
     #[error("the table of overheads, line {line}: {fields} fields: expected {columns}")]

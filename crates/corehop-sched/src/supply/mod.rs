@@ -212,7 +212,7 @@ impl Supplies {
         self.cpus.keys().copied()
     }
 
-    /// The supply of a CPU, or `None` if it is not known.
+    /// The supply of a CPU, or `None` if the supply is not known.
     pub fn of_cpu(&self, cpu: u32) -> Option<&Supply> {
         self.cpus.get(&cpu)
     }

@@ -37,7 +37,7 @@ pub struct SeriesKey {
     pub chains: u64,
     /// The kind of pages that the plan requested for the working set.
     pub page: Page,
-    /// The requested NUMA node of the memory, or `None` if none was requested.
+    /// The requested NUMA node of the memory, or `None` if no node was requested.
     pub node: Option<u64>,
     /// Whether every job had fresh page frames.
     pub fresh_frames: bool,

@@ -68,7 +68,7 @@ const NO_RING_BYTES: u32 = 4 << 10;
 pub enum PagePurpose {
     /// Threads of this process register themselves and read their own slots.
     Own,
-    /// The threads of a program are followed as it starts them, and absences are recorded.
+    /// corehop follows the threads of a program from their start on, and records their absences.
     Follow,
 }
 
@@ -440,7 +440,7 @@ impl ControlPages {
         cpus.map(|word| self.cpus.words::<1>(word)[0]).sum()
     }
 
-    /// Returns, by CPU, how long followed threads ran on the CPU; CPUs on which none of them ran are left out.
+    /// Returns, by CPU, how long followed threads ran on the CPU; CPUs on which no followed thread ran are left out.
     pub fn ran(&self) -> Vec<(Cpu, u64)> {
         let on = |cpu: usize| (Cpu(cpu as u32), self.cpus.words::<1>(cpu * CPU_WORDS + CPU_RAN)[0]);
         (0..self.cpus.len() / CPU_WORDS).map(on).filter(|&(_, ns)| ns > 0).collect()

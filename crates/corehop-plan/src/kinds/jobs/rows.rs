@@ -80,7 +80,7 @@ row! {
         repaired_ns: f64,
         /// The evidence that nothing disturbed the row.
         certificate: Certificate,
-        /// Whether corehop certified the cold touch, too.
+        /// Whether corehop also certified the cold touch.
         cold_valid: bool,
         /// The distribution from which the experiment draws preemption lengths, as in the summary tables.
         preemption_length: Text,
