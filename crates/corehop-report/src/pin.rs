@@ -263,7 +263,7 @@ fn not_by_unit(it: &PinnedProcess, service: &str, why: &str) -> String {
     let tried = it
         .cpus
         .as_ref()
-        .map_or_else(String::new, |cpus| format!(" (CPU {cpus} for the placed ones)"));
+        .map_or_else(String::new, |cpus| format!(" (CPU {cpus} for the placed threads)"));
     format!(
         "No CPUAffinity= for {service}: {why}{tried}. The trial did not confine the whole service. `--emit taskset` has commands for single threads, for example in ExecStartPost=."
     )

@@ -117,7 +117,7 @@ pub fn text(answer: &PlacementFindings) -> String {
     }
     if !answer.proposals.is_empty() && !answer.may_move {
         text.push_str(
-            "Nothing was moved: this is advice. To try it takes --progress, and no --dry-run.\n",
+            "Nothing was moved, because this is only advice. To try the advice, use --progress without --dry-run.\n",
         );
     } else if !answer.proposals.is_empty() && answer.trials.is_empty() {
         text.push_str("No trial finished: a trial needs some seconds, and reported progress.\n");
@@ -189,7 +189,7 @@ pub(super) fn judged(it: &TrialJudgement) -> String {
     let (ratio, word) = verdict(it);
     match &it.verdict {
         TrialVerdict::Better(it) | TrialVerdict::Worse(it) | TrialVerdict::Same(it) => format!(
-            "Progress placed over before: {ratio}, {} pairs: {word}. Before, it varied by up to {:.2}.",
+            "Progress with the placement over progress before: {ratio}, {} pairs: {word}. Before the placement, progress varied by a factor of up to {:.2}.",
             it.pairs, it.floor
         ),
         TrialVerdict::Invalid { .. } => format!("No verdict, {word}."),
@@ -544,7 +544,7 @@ mod tests {
         assert_eq!(lines(&advised), expected);
         advised.may_move = false;
         expected[3] =
-            "Nothing was moved: this is advice. To try it takes --progress, and no --dry-run."
+            "Nothing was moved, because this is only advice. To try the advice, use --progress without --dry-run."
                 .to_owned();
         assert_eq!(lines(&advised), expected);
     }
@@ -572,7 +572,7 @@ mod tests {
         let told = |verdict| judged(&TrialJudgement { verdict, kept: false });
         let of = |word: &str| {
             format!(
-                "Progress placed over before: 2.41 [2.10, 2.66], 6 pairs: {word}. Before, it varied by up to 1.10."
+                "Progress with the placement over progress before: 2.41 [2.10, 2.66], 6 pairs: {word}. Before the placement, progress varied by a factor of up to 1.10."
             )
         };
         assert_eq!(told(TrialVerdict::Better(OUTCOME)), of("better, kept"));

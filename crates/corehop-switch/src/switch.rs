@@ -89,7 +89,7 @@ impl std::fmt::Display for WaitError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::UnknownTicket => "no call is outstanding under this ticket: wait once, on the switch that gave it",
-            Self::Forked => "the process was forked while the call ran: its result goes to the parent, wait there",
+            Self::Forked => "the process was forked while the call ran: the call's result goes to the parent process, so wait in the parent",
         })
     }
 }

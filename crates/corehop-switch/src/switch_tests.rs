@@ -126,7 +126,7 @@ fn what_went_wrong_is_told_with_what_to_do() {
         ),
         (
             WaitError::Forked.to_string(),
-            "the process was forked while the call ran: its result goes to the parent, wait there"
+            "the process was forked while the call ran: the call's result goes to the parent process, so wait in the parent"
                 .to_owned(),
         ),
         (

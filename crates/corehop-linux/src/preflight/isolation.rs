@@ -57,7 +57,7 @@ fn isolation(host: &PreflightHost) -> Option<CheckFinding> {
     host.cpus("sys/devices/system/cpu/isolated")?;
     let (isolated, usable) = (host.isolated(), host.platform.usable());
     if isolated.is_empty() {
-        let found = "no CPU is isolated: others may run on each of them";
+        let found = "no CPU is isolated: other threads may run on each CPU";
         let parameters = "isolcpus=managed_irq,domain,LIST nohz_full=LIST rcu_nocbs=LIST";
         return Some(CheckFinding::warning(found).remark(at_boot(host, parameters)));
     }

@@ -89,7 +89,7 @@ fn busy_processes(host: &PreflightHost) -> Option<CheckFinding> {
     let named: Vec<_> = busy.iter().take(3).map(CpuShare::in_words).collect();
     let more = busy.len().saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let found = format!("busy besides this one: {}{more}", named.join(", "));
+    let found = format!("other busy processes: {}{more}", named.join(", "));
     let (aside, pid) = (host.housekeeping(), busiest.process.pid);
     if host.platform.online().len() < 2 {
         return Some(

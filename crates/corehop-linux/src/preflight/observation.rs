@@ -51,7 +51,7 @@ fn hardware_counters(host: &PreflightHost) -> Option<CheckFinding> {
         Ok(()) => CheckFinding::ok("hardware counters are available"),
         Err(libc::EACCES | libc::EPERM) => CheckFinding::note("hardware counters are denied")
             .command(host.sysctl("kernel.perf_event_paranoid", 2))
-            .remark("In a container a seccomp profile may deny them."),
+            .remark("In a container a seccomp profile may deny hardware counters."),
         Err(_) => CheckFinding::note("there are no hardware counters").remark(if host.is_guest() {
             "Nothing can be done inside the guest: the host has to expose the counters."
         } else {

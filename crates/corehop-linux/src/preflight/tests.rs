@@ -117,12 +117,12 @@ fn a_process_is_busy_from_a_tenth_of_a_cpu_on_or_while_it_runs() {
         (it.severity, it.found.as_str()),
         (
             Warning,
-            "busy besides this one: c (process 102, 50 % of a CPU), d (process 103, 20 % of a CPU), e (process 104, 15 % of a \
+            "other busy processes: c (process 102, 50 % of a CPU), d (process 103, 20 % of a CPU), e (process 104, 15 % of a \
              CPU) and 2 more"
         )
     );
     assert_eq!(it.command.unwrap(), "sudo taskset -apc 0 102");
-    assert_eq!(busy(&many[1..2]).found, "busy besides this one: b (process 101, running now)");
+    assert_eq!(busy(&many[1..2]).found, "other busy processes: b (process 101, running now)");
 }
 
 #[test]

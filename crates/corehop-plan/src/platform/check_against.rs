@@ -101,7 +101,7 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
     Server {
         name: "memory".to_owned(),
         instances: Fact::assumed(CpuGroups::new(nodes), "one controller a node"),
-        carries: Fact::assumed(all, "what is read and what is written share it"),
+        carries: Fact::assumed(all, "reads and write-backs share the controller"),
         distances: None,
         service: Fact::measured(Latency::from_nanos(one_ns.min(all_ns)), how),
         side: several

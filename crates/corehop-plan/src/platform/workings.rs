@@ -107,7 +107,8 @@ fn mechanism(
     };
     let excluded = around.filter(|outer| excluded(outer)).count() > 0;
     require(through.is_none() || !excluded, fact("writes.value"), || {
-        "what it writes through would be in the exclusive cache around it".to_owned()
+        "the lines that this cache writes through would be in the exclusive cache around this cache"
+            .to_owned()
     })
 }
 
@@ -249,11 +250,11 @@ fn servers(platform: &Platform) -> ConsistencyResult {
             return Err(Disagreement { fact: fact("instances.value"), problem });
         }
         require(!server.carries.value.is_empty(), fact("carries.value"), || {
-            "nothing passes through it".to_owned()
+            "no traffic passes through the server".to_owned()
         })?;
         let carries = server.carries.value.contains(&Traffic::Transfer);
         require(server.distances.is_none() || carries, fact("distances.value"), || {
-            "it carries no transfers that could have a distance".to_owned()
+            "the server carries no transfers that could have a distance".to_owned()
         })?;
         if let Some(drift) = &server.drift {
             let stages = drift.stages.value;

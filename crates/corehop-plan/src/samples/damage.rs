@@ -139,7 +139,7 @@ pub fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     decoded.map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        text.unwrap_or_else(|| "it cannot be decoded".to_owned())
+        text.unwrap_or_else(|| "the data cannot be decoded".to_owned())
     })
 }
 

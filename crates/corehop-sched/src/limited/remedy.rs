@@ -94,7 +94,9 @@ impl Remedies {
         }
         let beside = [("locks", set.locks().is_some()), ("chains", set.chains().is_some())];
         if let Some((field, _)) = beside.into_iter().find(|it| it.1) {
-            let expected = "none: non-preemptive regions are not analysed with them".to_owned();
+            let expected = format!(
+                "no {field}, because corehop does not analyse them with limited preemption"
+            );
             return Err(TaskError {
                 task: None,
                 name: None,

@@ -229,7 +229,7 @@ fn reading(name: String, body: StudyText) -> Result<StudyReading, String> {
         })
         .collect::<Result<_, _>>()?;
     if schedulers.is_empty() {
-        return Err("schedulers: expected at least one".to_owned());
+        return Err("schedulers: expected at least one scheduler".to_owned());
     }
     let reading = StudyReading {
         name,
@@ -279,7 +279,7 @@ pub(crate) fn caps(text: CapsText, cpus: u32) -> Result<Caps, String> {
 fn delays(given: Vec<Time>) -> Result<Vec<Time>, String> {
     let ascending = given.windows(2).all(|pair| pair[0] < pair[1]);
     if given.is_empty() || !ascending || given.iter().any(|&delay| delay > LONGEST) {
-        return Err("delays_us: expected at least one, ascending".to_owned());
+        return Err("delays_us: expected at least one delay, in ascending order".to_owned());
     }
     if given.len() > MOST_PLACES {
         return Err(format!("delays_us: expected at most {MOST_PLACES}"));

@@ -300,7 +300,7 @@ pub fn bastoni_3b(
     let of_both = [Event::L3Migration, Event::MemoryMigration];
     if let Some(event) = of_both.into_iter().find(|event| machine.lacks.contains(event)) {
         return Ok(THIRD_B.cannot_tell(format!(
-            "no two usable CPUs of this machine are in the class {event}: it cannot be measured here"
+            "no two usable CPUs of this machine are in the class {event}: this class cannot be measured here"
         )));
     }
     let quiet = |event| move |cell: &CellView| cell.quiet() && cell.event == event;

@@ -112,7 +112,7 @@ pub enum GangsError {
         remedy: &'static str,
     },
     /// A gang of the plan has no work.
-    #[error("gang {gang} has no rounds to measure: give it at least one")]
+    #[error("gang {gang} has no rounds to measure: give the gang at least one round")]
     Nothing {
         /// The number of the gang that has the error, counted from 0.
         gang: usize,
