@@ -220,8 +220,11 @@ impl Descriptions {
                 it.notes.iter().flat_map(|note| ["not found: ", note, "\n"]).collect();
             format!("{}: {what}\n{}{notes}", shown::path(file), host_sheet::numbers(&it.numbers))
         };
-        let seldom =
-            if self.is_met { "" } else { ", a state with few samples because it was rare" };
+        let seldom = if self.is_met {
+            ""
+        } else {
+            ", in which the host rarely was, so that few samples describe it"
+        };
         let mut text = of(&self.declared, path, &format!("the host in its declared state{seldom}"));
         if let Some(it) = &self.apart {
             let what = format!(

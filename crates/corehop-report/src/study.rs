@@ -112,7 +112,7 @@ fn what(outcome: &StudyCounts) -> &'static str {
 }
 
 /// The meaning of the vertical lines in the curves.
-const MARKED: &str = "delay at which a scheduler stops being preferable to one that suffers none";
+const MARKED: &str = "delay up to which a scheduler is preferable to a scheduler without a delay";
 
 fn curves(outcome: &StudyCounts) -> PageSection {
     let readings = &outcome.study.readings;

@@ -128,7 +128,7 @@ fn summary(it: &QuantityErrors) -> String {
     for (role, errors) in &it.by_role {
         match role {
             JudgementRole::Judged if it.by_role.contains_key(&JudgementRole::NotModelled) => {
-                say("without those not modelled", errors);
+                say("without the rows that are not modelled", errors);
             }
             JudgementRole::Judged => {}
             _ => say(role.mark(), errors),

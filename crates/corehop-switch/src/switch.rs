@@ -271,7 +271,7 @@ impl Switch {
         let settled = self.settled(line, call);
         assert!(
             settled != Some(CallResolution::Lost),
-            "the closure is with the parent of this process"
+            "the parent of this process has the closure"
         );
         // SAFETY: by the caller.
         unsafe { self.finish(line, call, settled) }

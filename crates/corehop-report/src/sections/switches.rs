@@ -27,7 +27,7 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
         // That of every way is on demand.
         tables: tables.into_iter().enumerate().map(|(at, it)| if at < 2 { it.shown() } else { it }).collect(),
         ..notes(data).into_iter().fold(PageSection::new(SectionPlace::Result, "switches", "Core switches"), PageSection::says).says(
-            "The cost of a switch is half of the additional time of a call on the other core, because such a call switches there and back. Batches of all mechanisms alternate. A caller that waits for each call gains only if the call itself is faster on the other core; a caller with several outstanding calls gains from the point that the table states.",
+            "The cost of a switch is half of the additional time of a call on the other core, because such a call switches there and back. Batches of all mechanisms alternate. A caller that waits for each call gains only if the call runs faster on the other core by more than the switch costs; a caller with several outstanding calls gains from the point that the table states.",
         )
     });
     section.into_iter().collect()
