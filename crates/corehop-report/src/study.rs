@@ -132,7 +132,7 @@ fn curves(outcome: &StudyCounts) -> PageSection {
             "W(D_c) is the share of task sets that a scheduler can schedule when each job is charged the delay D_c, over all utilisation caps, weighted by the cap. Every scheduler suffers its own delay: read each curve at the cost of that scheduler's preemptions and migrations.",
         )
         .says(
-            "Intervals are at 95 %. Marks show where a scheduler stops being preferable to one that suffers no delay, judged by the differences on the same sets.",
+            "Intervals are at 95 %. Marks show the delay up to which a scheduler is preferable to a scheduler without a delay, judged by the differences on the same sets.",
         );
     let tables = ordered(outcome).map(|at| table(outcome, at, &readings[at]));
     let tables = crossings(outcome).into_iter().chain(tables).collect();

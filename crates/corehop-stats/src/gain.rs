@@ -240,7 +240,8 @@ impl Judgement {
 }
 
 /// Judges a form of the model: for each benchmark, the function fits the form to the rows of all other benchmarks, and
-/// predicts the benchmark's own rows. A row gains if its ratio is at most `threshold`. Returns `None` if a fit is not possible.
+/// predicts the benchmark's own rows. A row gains if its ratio is at most `threshold`. Returns `None` if a fit is not
+/// possible.
 pub fn leaving_one_out(
     form: Form,
     rows: &[SharedCacheObservation],

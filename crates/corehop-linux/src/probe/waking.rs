@@ -294,7 +294,8 @@ fn became_idle(arm: WakeArm, entries: &[u64]) -> bool {
     }
 }
 
-/// The number of times that each CPU has entered an idle state; `None` if the host does not count idle states (no cpuidle).
+/// The number of times that each CPU has entered an idle state; `None` if the host does not count idle states (no
+/// cpuidle).
 fn idle_entries(cpus: &CpuList) -> Option<Vec<u64>> {
     let root = SysRoot::live();
     let of = |cpu: Cpu| {
