@@ -140,7 +140,7 @@ const MARKUP: &[Magic] = &[
     (
         b"<mast_mdl:mast_model",
         "a model of MAST (XML)",
-        "corehop does not read MAST; write tasks as CSV or YAML (`corehop convert tasks`)",
+        "corehop reads the text of MAST models, not their XML: write the model as text in MAST, or the tasks as CSV or YAML",
     ),
     (b"<!doctype html", "an HTML page", "a browser shows it"),
     (b"<html", "an HTML page", "a browser shows it"),
@@ -153,11 +153,8 @@ const MARKUP: &[Magic] = &[
 ];
 
 const TEXT: &[Magic] = &[
-    (
-        b"processing_resource&scheduling_server",
-        "a model of MAST",
-        "corehop does not read MAST; write tasks as CSV or YAML (`corehop convert tasks`)",
-    ),
+    (b"model_name&model_date&=>", foreign::MAST, TASKS),
+    (b"processing_resource&=>", foreign::MAST, TASKS),
     (
         b"preemption_length",
         "a cost table (CSV)",
@@ -333,7 +330,13 @@ mod tests {
             (b"<?xml version=\"1.0\"?>\n<taskset>", "SchedCAT", "corehop check"),
             (b"<?xml version=\"1.0\"?>\n<simulation duration=\"1\">", "SimSo", "convert tasks"),
             (b"<cheddar>", "Cheddar", "corehop check"),
-            (b"Processing_Resource (\n);\nScheduling_Server (\n);", "MAST", "does not read MAST"),
+            (b"<mast_mdl:MAST_MODEL>", "MAST (XML)", "not their XML"),
+            (
+                b"-- mine\nModel (Model_Name => m, Model_Date => 2026-01-02);\n",
+                "MAST (text)",
+                "convert tasks",
+            ),
+            (b"PROCESSING_RESOURCE (Type=>x);", "MAST (text)", "corehop check"),
             (b"<!DOCTYPE topology>\n<topology>", "hwloc", "corehop sim platform"),
             (b"{\"a\": 1}", "JSON", "corehop check"),
             (b"schema = 1\nid = \"a\"\n", "platform file", "corehop sim platform"),

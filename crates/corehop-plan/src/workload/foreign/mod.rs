@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Task sets in the files of other programs: tables (CSV, YAML) and the XML of simulators and analyses.
+//! Task sets in the files of other programs: tables (CSV, YAML), the XML of simulators and
+//! analyses, and the text of MAST.
 //!
 //! A reader turns the text of one format into a `TaskTable`: rows of headings and texts. A single place decides the
 //! meaning of a heading, the unit of a time, and the rounding of a time. A reader drops nothing silently: an unknown
@@ -14,6 +15,7 @@ mod table;
 mod csv;
 mod yaml;
 mod xml;
+mod mast;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +29,8 @@ pub const SCHEDCAT: &str = "a task set of SchedCAT (XML)";
 pub const SIMSO: &str = "a simulation of SimSo (XML)";
 /// The name of the format of a Cheddar model.
 pub const CHEDDAR: &str = "a model of Cheddar (XML)";
+/// The name of the format of a MAST model.
+pub const MAST: &str = "a model of MAST (text)";
 /// The name of the format of a YAML table of tasks.
 pub const YAML: &str = "a table of tasks (YAML)";
 
@@ -102,12 +106,13 @@ impl TaskFileError {
 type TableReader = fn(&str) -> Result<TaskTable, TaskFileError>;
 
 /// The known formats, each with its reader.
-const READERS: [(&str, TableReader); 5] = [
+const READERS: [(&str, TableReader); 6] = [
     (CSV, csv::read),
     (YAML, yaml::read),
     (SCHEDCAT, xml::schedcat),
     (SIMSO, xml::simso),
     (CHEDDAR, xml::cheddar),
+    (MAST, mast::read),
 ];
 
 /// Returns the names of the formats that [`read`] knows; `seen` uses the same names.

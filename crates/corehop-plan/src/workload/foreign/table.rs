@@ -20,6 +20,18 @@ pub(super) struct TaskRow {
     pub(super) cells: Vec<(String, String)>,
 }
 
+/// A chain of tasks, each of which the end of the task before activates, as a file states the chain.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TableChain {
+    /// The place of the chain in the file.
+    pub(super) place: String,
+    pub(super) name: String,
+    /// The names of the tasks, in order.
+    pub(super) tasks: Vec<String>,
+    /// The end-to-end deadline from the release of the first task, as a text.
+    pub(super) deadline: String,
+}
+
 /// All tasks of a file, with the file's statements about the set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TaskTable {
@@ -28,6 +40,7 @@ pub(super) struct TaskTable {
     pub(super) cpus: Option<u32>,
     /// The scheduler of the set, if the file states a scheduler.
     pub(super) scheduler: Option<String>,
+    pub(super) chains: Vec<TableChain>,
     /// The unit for times that state no unit, if the format defines one.
     pub(super) unit: Option<TimeUnit>,
     /// Sentences about the file for the user.
@@ -48,6 +61,8 @@ impl TaskTable {
             has_priorities: false,
         };
         let tasks = self.rows.iter().map(|row| reading.task(row)).collect::<Result<Vec<_>, _>>()?;
+        let chains = self.chains.iter().map(|chain| reading.chain(chain));
+        let chains = chains.collect::<Result<Vec<_>, _>>()?;
         if let Some(unit) = stated.unit.filter(|_| self.unit.is_some() || !reading.is_unit_used) {
             let what = format!(
                 "--unit is {unit}, but the file states the unit of every time: omit --unit"
@@ -60,6 +75,9 @@ impl TaskTable {
         let mut set = vec![("cpus".to_owned(), JsonTree::Leaf(json!(cpus)))];
         set.push(("tasks".to_owned(), JsonTree::Array(tasks)));
         set.extend(self.scheduler.map(|it| ("scheduler".to_owned(), JsonTree::Leaf(json!(it)))));
+        if !chains.is_empty() {
+            set.push(("chains".to_owned(), JsonTree::Array(chains)));
+        }
         Ok(Workload { set: set_file::of_fields(&set)?, notes })
     }
 }
@@ -140,6 +158,16 @@ impl TableReading {
             fields.push((name.to_owned(), JsonTree::from(field)));
         }
         Ok(fields)
+    }
+
+    fn chain(&mut self, chain: &TableChain) -> Result<JsonTree, TaskFileError> {
+        let expects = |what: String| {
+            TaskFileError::row(&chain.place, format!("`deadline` is {}: {what}", chain.deadline))
+        };
+        let deadline = self.time(None, &chain.deadline, "deadline_us").map_err(expects)?;
+        Ok(JsonTree::from(json!({
+            "name": chain.name, "tasks": chain.tasks, "activation": "event", "deadline_us": deadline
+        })))
     }
 
     fn field(&mut self, heading: Heading, value: &str) -> Result<(&'static str, Value), String> {
