@@ -190,6 +190,50 @@ fn a_time_without_a_unit_needs_the_option_and_no_other_form_takes_the_option() {
     assert!(exit == Some(2) && said.contains("use one of: ns, us, ms, s"), "{said}");
 }
 
+/// A model of MAST in which a thread of 6 in 10 and a more urgent interrupt of `wcet` in 10 share a processor.
+fn model(wcet: &str) -> String {
+    let server = |name: &str, policy: &str| {
+        format!(
+            "Scheduling_Server (Type => Fixed_Priority, Name => {name}, Server_Processing_Resource => p, Server_Sched_Parameters => (Type => {policy}));"
+        )
+    };
+    let flow = |name: &str, wcet: &str| {
+        format!(
+            "Operation (Type => Simple, Name => {name}, Worst_Case_Execution_Time => {wcet});
+            Transaction (Type => Regular, Name => {name}, External_Events => ((Type => Periodic, Name => e, Period => 10)),
+               Internal_Events => ((Type => Regular, Name => o)), Event_Handlers => ((Type => Activity, Input_Event => e,
+               Output_Event => o, Activity_Operation => {name}, Activity_Server => {name})));"
+        )
+    };
+    let servers = server("thread", "Fixed_Priority_Policy, The_Priority => 3")
+        + &server("irq", "Interrupt_FP_Policy, The_Priority => 9");
+    let flows = flow("thread", "6") + &flow("irq", wcet);
+    format!(
+        "-- mine\nProcessing_Resource (Type => Fixed_Priority_Processor, Name => p);\n{servers}{flows}"
+    )
+}
+
+#[test]
+fn a_model_of_mast_is_checked_after_the_conversion_and_an_overload_is_a_no() {
+    let scratch = tempfile::tempdir().unwrap();
+    let set = scratch.path().join("set.json");
+    for (wcet, answer, words) in [("4", 0, "yes"), ("4.001", 1, "no")] {
+        let (exit, json, said) = converted(&model(wcet), &["--to", "tasks", "--unit", "ms"]);
+        assert_eq!(exit, Some(0), "{said}");
+        assert!(unfolded(&said).contains("rank 0 is priority 9"), "{said}");
+        fs::write(&set, json).unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_corehop")).arg("check").arg(&set).output().unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.code() == Some(answer) && stdout.starts_with(words), "{stdout}");
+    }
+    let (exit, set, said) = converted(&model("4"), &["--to", "tasks"]);
+    assert!(exit == Some(4) && set.is_empty(), "{said}");
+    assert!(unfolded(&said).contains("`wcet` is 6: a time without a unit"), "{said}");
+    let (exit, _, said) = converted(&model("4").replace("=> 10))", "=> 10);"), &["--to", "tasks"]);
+    assert!(exit == Some(4) && said.contains("not valid MAST: line"), "{said}");
+}
+
 #[test]
 fn a_file_of_no_known_format_is_refused_with_the_formats_that_are_read() {
     for text in ["a,b,c\n1,2,3\n", "<a/>", "dear reader\n", "#!/bin/sh\n"] {

@@ -32,7 +32,8 @@ pub(crate) struct Args {
 /// The formats to which corehop converts a file.
 #[derive(Debug, clap::Subcommand)]
 enum ConversionFormat {
-    /// Convert a task set of another program to JSON for `corehop check`: an rt-app workload, or a table of tasks (CSV, YAML).
+    /// Convert a task set of another program to JSON for `corehop check`: an rt-app workload, a table of tasks (CSV,
+    /// YAML), or a model of SchedCAT, SimSo, Cheddar or MAST.
     Tasks(TaskConversionOptions),
     /// Convert a task set to an rt-app workload.
     RtApp(RtApp),

@@ -116,6 +116,7 @@ pub(crate) const RECIPES: [(&str, &str); 85] = [
     ("check", "tasks.csv"),
     ("convert tasks", "tasks.yaml --unit ms --cpus 2"),
     ("convert tasks", "schedcat.xml"),
+    ("convert tasks", "mast.txt --unit ms"),
     ("sim platform", "lscpu.json --json"),
     ("sim platform", "topology.xml -o new.toml"),
     ("sim platform", "xeon_x5650 --exchange exchanges.csv"),

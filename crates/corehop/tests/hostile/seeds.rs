@@ -49,7 +49,7 @@ const MADE: [(&str, &str); 16] = [
 ];
 
 /// Files that people write.
-const WRITTEN: [(&str, &str); 17] = [
+const WRITTEN: [(&str, &str); 18] = [
     (
         "held.json",
         r#"{"cpus": 2, "locking": "pi", "chains": [{"name": "c", "tasks": ["a", "b"], "activation": "event", "deadline_us": 30000}],
@@ -110,6 +110,19 @@ const WRITTEN: [(&str, &str); 17] = [
     (
         "schedcat.xml",
         r#"<taskset><task id="1" wcet="2.5" period="10" partition="0" wss="64"/><task id="2" wcet="3" period="20" deadline="15"/></taskset>"#,
+    ),
+    (
+        "mast.txt",
+        "-- a model\nProcessing_Resource (Type => Fixed_Priority_Processor, Name => p, Max_Priority => 9);\nProcessing_Resource (Type => Regular_Processor, \
+         Name => q);\nScheduler (Type => Primary_Scheduler, Name => k, Host => q, Policy => (Type => Fixed_Priority));\nScheduling_Server (Type => Regular, \
+         Name => s, Scheduler => k, Server_Sched_Parameters => (Type => Fixed_Priority_Policy, The_Priority => 7));\nScheduling_Server (Type => \
+         Fixed_Priority, Name => i, Server_Processing_Resource => p, Server_Sched_Parameters => (Type => Interrupt_FP_Policy, The_Priority => 9));\n\
+         Operation (Type => Simple, Name => a, Worst_Case_Execution_Time => 1.5, Best_Case_Execution_Time => 1E0);\nOperation (Type => Composite, Name => \
+         b, Composite_Operation_List => (a, a));\nTransaction (Type => Regular, Name => t, External_Events => ((Type => Periodic, Name => e, Period => 20, \
+         Max_Jitter => 0.5)), Internal_Events => ((Type => Regular, Name => f, Timing_Requirements => (Type => Hard_Local_Deadline, Deadline => 9)), \
+         (Type => Regular, Name => g, Timing_Requirements => (Type => Hard_Global_Deadline, Deadline => 30, Referenced_Event => e))), Event_Handlers => \
+         ((Type => Activity, Input_Event => e, Output_Event => f, Activity_Operation => a, Activity_Server => i), (Type => Activity, Input_Event => f, \
+         Output_Event => g, Activity_Operation => b, Activity_Server => s)));\n",
     ),
     ("exchanges.csv", ",,\n40.5,,\n60,41,\n"),
     ("empty", ""),

@@ -51,6 +51,10 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
             }
         }
     }
+    if flows.is_empty() {
+        let what = "there is no Transaction, so the set would have no tasks";
+        return Err(TaskFileError::row("the model", what));
+    }
     table(parts, &flows)
 }
 
@@ -254,19 +258,9 @@ impl FlowReading {
             MastUrgency::Fixed { is_interrupt, priority } => (is_interrupt, priority),
             MastUrgency::Deadline(_) => (false, 0),
         };
-        let mut levels = BTreeSet::new();
-        let mut seen = BTreeSet::new();
-        for (flow, activity) in all.clone() {
-            let level = fixed(activity);
-            levels.insert(level);
-            if !seen.insert((activity.server.cpu, level)) && self.has_chains {
-                let what = format!(
-                    "`The_Priority` {} serves two activities of one processor: in a model with several activities in a transaction, corehop needs distinct priorities",
-                    level.1
-                );
-                return Err(TaskFileError::row(&flow.place, what));
-            }
-        }
+        let levels: BTreeSet<(bool, u32)> = all.clone().map(|(_, it)| fixed(it)).collect();
+        let seen: BTreeSet<(usize, (bool, u32))> =
+            all.clone().map(|(_, it)| (it.server.cpu, fixed(it))).collect();
         for (flow, activity) in all.clone() {
             let (is_interrupt, priority) = fixed(activity);
             let is_above = |(cpu, (other, above)): &(usize, (bool, u32))| {
