@@ -90,8 +90,8 @@ def place(
     if on != "live":
         with named(on) as machine:
             # The program refuses what belongs to a placer of processes, and names the option.
-            log = [] if output is None else [f"--output={os.fspath(output)}"]
-            others = [*log, *_force(force), *map(str, pids), *_program(command)]
+            file = [] if output is None else [f"--output={os.fspath(output)}"]
+            others = [*file, *_force(force), *map(str, pids), *_program(command)]
             return _answer(["place", "simulate", f"--on={machine}", *flags(options, PlaceOptions), *others], "rates")
     words = [*flags(options, PlaceOptions), *_force(force), *map(str, pids), *_program(command)]
     log = kept(lambda file: ["place", "--json", f"--output={file}", *words], output, "placed.jsonl", no_is_an_answer=True)

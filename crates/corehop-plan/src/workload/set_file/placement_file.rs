@@ -168,7 +168,7 @@ mod tests {
             (r#", "cpus": [2]"#.into(), ["task 1", "from 0 to 1"]),
             (r#", "cpus": [-1]"#.into(), ["task 1", "cpus has -1"]),
             (r#", "cpus": 1"#.into(), ["task 1", "not a list"]),
-            (r#", "cpus": [0], "shares": []"#.into(), ["task 1", "both"]),
+            (r#", "cpus": [0], "shares": []"#.into(), ["task 1", "cpus and shares"]),
             (pieces(piece(0, 4, 4), piece(1, 1, 6)), ["pieces is 5 us of work", "which is 6"]),
             (pieces(piece(0, 4, 4), piece(0, 2, 6)), ["task 1", "on CPUs [0, 0]"]),
             (pieces(piece(0, 4, 4), piece(1, 2, 7)), ["due after 11 us", "which is 10"]),
