@@ -210,9 +210,10 @@ impl FlowReading {
             let Some(due) = due.minus(flow.jitter) else {
                 return refused("a Hard_Global_Deadline is not longer than Max_Jitter");
             };
-            let name = match is_last {
-                true => flow.name.clone(),
-                false => format!("{} to {}", flow.name, activity.event),
+            let name = if is_last {
+                flow.name.clone()
+            } else {
+                format!("{} to {}", flow.name, activity.event)
             };
             let deadline = due.to_string();
             let place = flow.place.clone();

@@ -61,13 +61,11 @@ fn insert<T>(
     name: &str,
     part: T,
 ) -> Result<(), TaskFileError> {
-    match parts.insert(plain(name), part) {
-        None => Ok(()),
-        Some(_) => {
-            let what = format!("`Name` is {name}: expected a name that no such part before has");
-            Err(TaskFileError::row(place, what))
-        }
+    if parts.insert(plain(name), part).is_none() {
+        return Ok(());
     }
+    let what = format!("`Name` is {name}: expected a name that no such part before has");
+    Err(TaskFileError::row(place, what))
 }
 
 impl MastParts {

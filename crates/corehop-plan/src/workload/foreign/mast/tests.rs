@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::workload::foreign::{MAST, Stated, TimeUnit, read};
 use crate::workload::rt_app::Workload;
 use crate::workload::set_file;
+use crate::workload::task::Task;
 
 /// Three transactions with one activity each: a thread with jitter, an interrupt, and a thread without a deadline.
 const MODEL: &str = "\
@@ -83,7 +84,7 @@ fn a_model_of_mast_is_the_set_that_it_means() {
     let expected = json!({"cpus": 1, "scheduler": "p-fp", "tasks": [
         {"name": "Control", "wcet_us": 3500, "period_us": 10000, "deadline_us": 8000, "jitter_us": 1000, "priority": 1, "cpus": [0]},
         {"name": "Alarm", "wcet_us": 1000, "period_us": 50000, "deadline_us": 5000, "priority": 0, "cpus": [0]},
-        {"name": "Report", "wcet_us": 4000, "period_us": 100000, "priority": 2, "cpus": [0]}]});
+        {"name": "Report", "wcet_us": 4000, "period_us": 100_000, "priority": 2, "cpus": [0]}]});
     assert_eq!(set_file::write(&read.set), expected);
     let notes = read.notes.join("\n");
     for words in [
@@ -118,10 +119,7 @@ fn several_activities_are_tasks_in_a_chain_whose_deadline_counts_from_the_releas
     assert!(read.notes.join("\n").contains("subtracts the jitter"), "{:?}", read.notes);
     // Activities of one server have one rank; `corehop check` decides no chain with such ranks.
     let one = of(&CHAIN.replace("Activity_Server => s3", "Activity_Server => S1")).unwrap();
-    assert_eq!(
-        one.set.tasks().iter().map(|task| task.priority()).collect::<Vec<_>>(),
-        [Some(0); 3]
-    );
+    assert_eq!(one.set.tasks().iter().map(Task::priority).collect::<Vec<_>>(), [Some(0); 3]);
 }
 
 /// Returns the model under EDF: the servers have the deadlines 8, 100 and 5.
@@ -141,7 +139,7 @@ fn servers_under_edf_have_the_deadlines_of_their_events() {
     let expected = json!({"cpus": 1, "scheduler": "p-edf", "tasks": [
         {"name": "Control", "wcet_us": 3500, "period_us": 10000, "deadline_us": 8000, "cpus": [0]},
         {"name": "Alarm", "wcet_us": 1000, "period_us": 50000, "deadline_us": 5000, "cpus": [0]},
-        {"name": "Report", "wcet_us": 4000, "period_us": 100000, "deadline_us": 90000, "cpus": [0]}]});
+        {"name": "Report", "wcet_us": 4000, "period_us": 100_000, "deadline_us": 90000, "cpus": [0]}]});
     assert_eq!(set_file::write(&read.set), expected);
     for (from, to, words) in [
         ("Deadline => 8.0", "Deadline => 9", "the deadline of the server is 9"),
@@ -168,7 +166,7 @@ fn capital_and_small_letters_and_comments_and_spaces_make_no_difference() {
     );
     // References differ from names, and words may have quotation marks.
     let mixed = MODEL.replace("Activity_Server => Fast", "activity_SERVER => \"fAST\"");
-    let commented = mixed.replace(",", ", -- (a; comment => \"\n").replace("=>", " =>\t");
+    let commented = mixed.replace(',', ", -- (a; comment => \"\n").replace("=>", " =>\t");
     let commented = commented.replace("Sense,", "Sense--ends here\n,").replace('\n', "\r\n");
     assert_eq!(of(&commented).unwrap().set, plain.set);
     let dense: String =
@@ -275,6 +273,15 @@ fn parts_that_no_task_set_has_are_refused_by_line() {
             "not the policy of its scheduler, fixed priorities",
         ),
         ("Type => Simple", "Type => Message_Transmission", "`Type` is Message_Transmission"),
+    ] {
+        let error = changed(MODEL, from, to);
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn events_and_handlers_that_no_task_set_has_are_refused_by_line() {
+    for (from, to, words) in [
         (
             "Type => Sporadic, Name => Press, Min_Interarrival",
             "Type => Bursty, Name => Press, Bound_Interval",
@@ -346,6 +353,16 @@ fn values_that_are_missing_or_twice_or_make_no_sense_are_refused() {
             "Referenced_Event => Acted",
             "`Referenced_Event` is Acted: expected the external event Tick",
         ),
+    ] {
+        let error = changed(MODEL, from, to);
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    assert!(of("").unwrap_err().contains("there is no Transaction"));
+}
+
+#[test]
+fn references_that_lead_nowhere_and_names_that_are_twice_are_refused() {
+    for (from, to, words) in [
         ("Host => Board", "Host => Bord", "`Host` is Bord: there is no Processing_Resource"),
         (
             "Scheduler => Kernel",
@@ -491,7 +508,7 @@ fn nesting_is_bounded_and_long_texts_take_linear_time() {
         |levels: usize| format!("Model ({}{});", "a => (".repeat(levels), ")".repeat(levels));
     assert!(of(&deep(15)).unwrap_err().contains("there is no Transaction"));
     let error = of(&deep(16)).unwrap_err();
-    assert!(error.contains("line 1, column 104: parentheses deeper than 16 levels"), "{error}");
+    assert!(error.contains("line 1, column 103: parentheses deeper than 16 levels"), "{error}");
     assert!(of(&deep(1_000_000)).unwrap_err().contains("deeper than 16"));
     assert!(of(&"(".repeat(1_000_000)).is_err());
     // One line with a million words, and sums that double a hundred times.
@@ -501,9 +518,10 @@ fn nesting_is_bounded_and_long_texts_take_linear_time() {
         "Operation (Type => Simple, Name => o0, Worst_Case_Execution_Time => 1);".to_owned();
     for at in 1..100 {
         let before = at - 1;
-        double += &format!(
+        let next = format!(
             "Operation (Type => Composite, Name => o{at}, Composite_Operation_List => (o{before}, o{before}));"
         );
+        double.push_str(&next);
     }
     assert!(of(&double).unwrap_err().contains("the sum of the execution times is too large"));
 }
