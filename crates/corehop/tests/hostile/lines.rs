@@ -13,7 +13,7 @@ use std::process::Command;
 use corehop_fixtures::changed::{PIECES, SplitMix};
 
 /// A verb, with guarded words; and words that are changed. A word with a dot may be a file of [`super::seeds`].
-pub(crate) const RECIPES: [(&str, &str); 85] = [
+pub(crate) const RECIPES: [(&str, &str); 86] = [
     ("advise", "samples.parquet --wss 4KiB --length 4ms"),
     ("advise", "model.json --json"),
     ("advise set", "set.json --costs costs.csv --load idle --json"),
