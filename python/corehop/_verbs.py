@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from typing import Literal, Unpack, cast, overload
+from typing import Unpack, cast, overload
 
 from corehop import _binary
 from corehop._answers import Answer, Trial
@@ -46,7 +46,6 @@ def try_(command: Command | None = None, /, **options: Unpack[TryOptions]) -> Tr
 @overload
 def place(
     *pids: int,
-    on: Literal["live"] = "live",
     command: Command | None = None,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
