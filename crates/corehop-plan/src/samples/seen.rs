@@ -78,9 +78,12 @@ const MAGICS: &[Magic] = &[
 ];
 
 impl FileFormat {
-    /// Returns whether this format is the wanted format; the wanted format `a task set (JSON)` includes plain `JSON`.
+    /// Returns whether this format is one of the wanted formats, which ` or ` separates; the wanted format
+    /// `a task set (JSON)` includes plain `JSON`.
     pub fn is(&self, wanted: &str) -> bool {
-        wanted == self.what || wanted.ends_with(&format!("({})", self.what))
+        let general = format!("({})", self.what);
+        let is_one = |one: &str| one == self.what || one.ends_with(&general);
+        is_one(wanted) || wanted.split(", or ").any(is_one)
     }
 }
 
@@ -307,6 +310,18 @@ fn of_text(text: &str) -> Option<FileFormat> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_format_is_known_among_several_that_are_wanted() {
+        let cheddar = seen(b"<cheddar version=\"3\">").unwrap();
+        assert!(
+            cheddar
+                .is("a table of tasks (CSV), or a model of Cheddar (XML), or an rt-app workload")
+        );
+        assert!(!cheddar.is("a table of tasks (CSV), or a simulation of SimSo (XML)"));
+        let plain = seen(b"{\"a\": 1}").unwrap();
+        assert!(plain.is("a task set (JSON)") && !plain.is("a table (CSV)"));
+    }
 
     #[test]
     fn a_file_is_named_by_what_it_begins_with_and_its_reader_with_it() {
