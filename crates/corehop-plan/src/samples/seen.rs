@@ -78,12 +78,11 @@ const MAGICS: &[Magic] = &[
 ];
 
 impl FileFormat {
-    /// Returns whether this format is one of the wanted formats, which ` or ` separates; the wanted format
+    /// Returns whether this format is the wanted format, or one of several that `, or ` separates. A single wanted format
     /// `a task set (JSON)` includes plain `JSON`.
     pub fn is(&self, wanted: &str) -> bool {
-        let general = format!("({})", self.what);
-        let is_one = |one: &str| one == self.what || one.ends_with(&general);
-        is_one(wanted) || wanted.split(", or ").any(is_one)
+        let is_named = wanted.split(", or ").any(|one| one == self.what);
+        is_named || (!wanted.contains(", or ") && wanted.ends_with(&format!("({})", self.what)))
     }
 }
 
@@ -321,6 +320,7 @@ mod tests {
         assert!(!cheddar.is("a table of tasks (CSV), or a simulation of SimSo (XML)"));
         let plain = seen(b"{\"a\": 1}").unwrap();
         assert!(plain.is("a task set (JSON)") && !plain.is("a table (CSV)"));
+        assert!(!plain.is("a table (CSV), or a task set (JSON)"), "the reader of which one?");
     }
 
     #[test]
