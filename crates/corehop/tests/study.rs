@@ -131,7 +131,7 @@ fn what_is_no_study_is_an_error_that_names_the_file() {
         ("\"xeon_l7455\"", "\"xeon\"", ["study.toml", "xeon_l7455"]),
         ("[0, 250", "[0.5, 250", ["study.toml", "delays_us"]),
         ("uniform = [0.5", "unifrom = [0.5", ["tasks.utilisation", "uniform = [LOW, HIGH]"]),
-        ("against = \"p-edf\"", "against = \"g-edf\"", ["crossover", "two schedulers"]),
+        ("against = \"p-edf\"", "against = \"g-edf\"", ["crossover", "two different schedulers"]),
     ] {
         let (code, said) = of(&good.replace(from, to));
         assert_eq!(code, Some(4), "{said}");
