@@ -420,7 +420,7 @@ fn on_a_single_cpu_there_is_no_real_time_and_no_migration_but_still_a_result() {
     let (rows, provenance) = rows(&file);
     assert!(rows.iter().all(|row| row.policy.starts_with("other:")), "{}", rows[0].policy);
     let why = provenance.machine["policy"]["why_no_better"].as_str().unwrap();
-    assert!(why.contains("one CPU"), "{why}");
+    assert!(why.contains("two or more CPUs"), "{why}");
     refused(
         on_one_cpu(small(&file, &["--event", "l3_migration"])),
         3,
