@@ -90,7 +90,7 @@ def answered(arguments: Sequence[str]) -> Answered:
     Raises:
         Error: by the exit code, with the program's sentence. Exit code 1 with an answer is an answer, not an error.
     """
-    verb = 2 if arguments[0] == "sim" else 1
+    verb = 2 if arguments[0] == "sim" or arguments[1:2] == ["simulate"] else 1
     said = run([*arguments[:verb], "--json", *arguments[verb:]], no_is_an_answer=True)
     return Answered(json.loads(said.answer), _sentence(said.remarks), said.code == 0)
 

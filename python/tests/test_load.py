@@ -148,7 +148,7 @@ def test_no_file_is_an_error_that_names_it() -> None:
 def test_a_file_that_is_not_ours_is_an_error_that_says_so(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("nothing of the kind")
-    with pytest.raises(corehop.Damaged, match=r"notes\.txt: not a corehop file"):
+    with pytest.raises(corehop.Damaged, match=r"notes\.txt: this is not a corehop file"):
         corehop.load(text)
     strange = tmp_path / "strange.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"x": [1]}), strange)
