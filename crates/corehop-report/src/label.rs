@@ -18,8 +18,8 @@ pub fn size(bytes: Bytes) -> String {
 
 /// Returns the level of an interval in percent, rounded down, so that no level below 1 is 100 %.
 pub fn level(share: f64) -> String {
-    let hundredths = (1e4 * share + 1e-6).floor();
-    format!("{}", hundredths / 1e2)
+    let tenths = (1e3 * share + 1e-6).floor();
+    format!("{}", tenths / 10.0)
 }
 
 /// Returns a span of time for people: three digits and a suitable unit.
@@ -208,6 +208,12 @@ mod tests {
         for (ns, text) in spans.into_iter().chain([(9e11, "15.0 min"), (9e12, "2.50 h")]) {
             assert_eq!(time(ns), text);
         }
+    }
+
+    #[test]
+    fn a_level_below_1_is_never_100_percent() {
+        let levels = [0.95, 0.99, 0.92187, 0.9996, 1.0].map(level);
+        assert_eq!(levels, ["95", "99", "92.1", "99.9", "100"]);
     }
 
     #[test]
