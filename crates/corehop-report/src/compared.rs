@@ -63,7 +63,7 @@ pub fn answer(comparison: &ResultComparison, fail_on: &[FailOn]) -> String {
 
 /// Returns a number of cells as text, `1 cell` or `2 cells`.
 fn counted(cells: usize) -> String {
-    format!("{cells} {}", if cells == 1 { "cell" } else { "cells" })
+    label::plural(cells, "cell")
 }
 
 /// The largest number of replicates that the text recommends.

@@ -4,6 +4,7 @@
 use super::compared::{by_share, evidence, groups, table_of};
 use super::figure::{PageSection, SectionPlace};
 use super::front::{MOST_LINES, PageFront, SurenessCheck, WordedChart, WordedLine};
+use super::label::plural;
 use super::{html, program_runs};
 use corehop_decide::comparison::{Quantity, QuantityComparison, ResultComparison};
 use corehop_decide::gate::CostChange;
@@ -144,11 +145,6 @@ fn lacking(comparison: &ResultComparison) -> Option<SurenessCheck> {
         _ => format!("B lacks {} of A", plural(lacking, "cell")),
     };
     (!comparison.cells.is_empty()).then(|| SurenessCheck::new(lacking == 0, text))
-}
-
-/// Returns a number with its noun, such as `1 cell` or `2 cells`.
-fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Returns a chart of the cells with the largest relative changes, with slower and faster cells first.

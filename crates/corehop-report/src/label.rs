@@ -16,6 +16,11 @@ pub fn size(bytes: Bytes) -> String {
     format!("{:.1} {unit}", bytes.get() as f64 / factor as f64)
 }
 
+/// Returns a number with its noun, such as `1 cell` or `2 cells`.
+pub(super) fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Returns the level of an interval in percent, rounded down, so that no level below 1 is 100 %.
 pub fn level(share: f64) -> String {
     let tenths = (1e3 * share + 1e-6).floor();

@@ -12,6 +12,7 @@ use super::figure::{
     Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace, SeriesPoint,
     Style, ValueUnit, Variant,
 };
+use super::label::plural;
 use super::placement_front::front;
 use super::{html, wake_cost};
 use corehop_decide::placer::Proposal;
@@ -214,10 +215,6 @@ pub fn page(log: &PlacementLog, everything: &str) -> String {
     ];
     let title = format!("Placing {}", log.answer.targets.join(", "));
     html::page_of(&front(title, everything, &log.answer, facts), sections(log))
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn lists(log: &PlacementLog) -> String {
