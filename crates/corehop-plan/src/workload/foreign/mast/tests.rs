@@ -164,7 +164,7 @@ fn capital_and_small_letters_and_comments_and_spaces_make_no_difference() {
         names(&set_file::write(&shouted.set).to_string()),
         names(&set_file::write(&plain.set).to_string())
     );
-    // References differ from names, and words may have quotation marks.
+    // A reference to a server may differ from the name of the server in its case, and may stand in quotation marks.
     let mixed = MODEL.replace("Activity_Server => Fast", "activity_SERVER => \"fAST\"");
     let commented = mixed.replace(',', ", -- (a; comment => \"\n").replace("=>", " =>\t");
     let commented = commented.replace("Sense,", "Sense--ends here\n,").replace('\n', "\r\n");
